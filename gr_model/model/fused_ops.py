@@ -2,9 +2,9 @@
 
 They do in one pass over the tokens what PyTorch does in many, and keep nothing but their inputs for the backward pass
 (on a GPU functions of gr_ops stand in for the operators, that keep what saves passes).
-Plain PyTorch stays the reference, and is what runs under autocast but on a GPU, in float32 on a GPU, and on the CPU in
-bfloat16 and on wide layers, whose time goes into products that PyTorch's library is best at. Under autocast on a GPU
-the rows between the layers stay float32, and all else is of autocast's type, as in PyTorch.
+Plain PyTorch stays the reference, and is what runs in float32 on a GPU, and on the CPU under autocast, in bfloat16 and
+on wide layers, whose time goes into products that PyTorch's library is best at. Under autocast the rows between the
+layers stay float32, and all else is of autocast's type, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def around_attention(x_LD: torch.Tensor, weight: torch.Tensor, values: int) -> b
     `weight` [D, E] is that of the projection, `values` the width of the attention's result.
     """
     device = x_LD.device.type
-    if device not in ("cpu", *KEYS) or (device != "cuda" and torch.is_autocast_enabled(device)):
+    if device not in ("cpu", *KEYS) or (device == "cpu" and torch.is_autocast_enabled(device)):
         return False
     if device == "cpu":
         wide = weight.numel() > WIDEST

@@ -19,13 +19,15 @@ STEPS, LOG_EVERY = 4, 3
 USERS, BATCH = 24, 6
 
 
-def ranking(blocks: int = 2, log_every: int = LOG_EVERY, candidates: int = 0, clip: float = 0.0) -> Config:
+def ranking(
+    blocks: int = 2, log_every: int = LOG_EVERY, candidates: int = 0, clip: float = 0.0, precision: str = "fp32"
+) -> Config:
     """The preset kuairand-1k-benchmark, shorter and narrower: interleaved, with the relative bias and dropout."""
     return Config(
         task="ranking",
         model=_model(blocks, interleave=True),
         ranking=RankingConfig(tasks=tuple(f"task{i}" for i in range(8)), held_out=10, candidates=candidates),
-        train=TrainConfig(batch=BATCH, log_every=log_every, clip=clip),
+        train=TrainConfig(batch=BATCH, log_every=log_every, clip=clip, precision=precision),
     )
 
 
@@ -49,6 +51,7 @@ CASES = {
     "read each step": ranking(log_every=1),
     "candidates": ranking(candidates=4),
     "clipped": ranking(clip=1.0),
+    "autocast": ranking(precision="bf16"),
     "retrieval": retrieval(),
 }
 

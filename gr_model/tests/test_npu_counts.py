@@ -27,6 +27,7 @@ ATEN = ("override", "aclnn")  # PyTorch's operators as they are called, and as t
 # Without hstu_projection and hstu_gated_output 29 are called, 112 without hstu_relative too.
 LAUNCHES_OF_A_LAYER = {"override": 11, "aclnn": 16}
 AROUND = ("HstuProjection", "HstuProjectionBackward", "HstuGatedOutput", "HstuGatedOutputBackward")
+BFLOAT16 = 1e-2  # of a loss: a mantissa of 8 bits, and means of many
 LAUNCHES_OF_A_STEP = {"override": 58, "aclnn": 62}  # besides those of the layers
 Trained = tuple[dict[str, list[float]], dict[str, list[Counts]], dict[str, Any]]
 
@@ -77,6 +78,16 @@ def test_launches(trained, aten: str) -> None:
     shallow, deep = (max(counts.launches for counts in trained[1][case][1:]) for case in ("shallow", "ranking"))
     assert 0 < deep - shallow <= LAUNCHES_OF_A_LAYER[aten]
     assert shallow - (deep - shallow) <= LAUNCHES_OF_A_STEP[aten]
+
+
+def test_under_autocast_the_layers_take_the_same_operators(trained) -> None:
+    """Rows between layers stay float32 there, beside products of bfloat16."""
+    for counts, plain in zip(trained[1]["autocast"], trained[1]["ranking"], strict=True):
+        for name in (*AROUND, "HstuRelativeForward", "HstuRelativeBackward"):
+            assert counts.kernels[name]["launches"] == plain.kernels[name]["launches"] > 0, counts.kernels
+    losses = trained[0]
+    assert losses["autocast"] != losses["ranking"]
+    assert losses["autocast"] == pytest.approx(losses["ranking"], rel=BFLOAT16)
 
 
 def test_losses_do_not_depend_on_when_they_are_read(trained) -> None:

@@ -178,6 +178,8 @@ def test_second_derivatives_raise() -> None:
         ({"x": torch.zeros(3, 4).long()}, "x has an unsupported dtype"),
         ({"weight": torch.zeros(5, 6)}, "weight differs in shape"),
         ({"weight": torch.zeros(4, 6).double()}, "weight differs in dtype"),
+        ({"x": torch.zeros(3, 4).half()}, "weight differs in dtype"),
+        ({"x": torch.zeros(3, 4).half(), "weight": torch.zeros(4, 6).bfloat16()}, "weight differs in dtype"),
         ({"split": (6, 0)}, "split must hold widths greater than 0"),
         ({"split": (6, 1)}, "weight differs in shape"),
     ],
@@ -193,6 +195,7 @@ def test_projection_refuses(change: dict, message: str) -> None:
     [
         ({"u": torch.zeros(2, 5)}, "u differs in shape"),
         ({"x": torch.zeros(3, 5)}, "x differs in shape"),
+        ({"x": torch.zeros(3, 4).bfloat16()}, "x differs in dtype"),
         ({"bias": torch.zeros(5)}, "bias differs in shape"),
         ({"keep": torch.zeros(3, 5)}, "keep has an unsupported dtype"),
         ({"keep": torch.zeros(3, 4, dtype=torch.bool)}, "keep differs in shape"),

@@ -9,27 +9,45 @@ import torch.nn.functional as F
 from conftest import HAS_NPU
 
 EPS = 1e-6
+# Of what is multiplied, and of rows between layers.
+TYPES = [
+    (torch.float32, torch.float32),
+    (torch.float16, torch.float16),
+    (torch.bfloat16, torch.bfloat16),
+    (torch.float16, torch.float32),
+    (torch.bfloat16, torch.float32),
+]
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}  # of 1 and of the largest element
 PROJECTIONS = [(20, 16, (16, 16)), (300, 50, (50, 40, 3, 130)), (1, 8, (8,))]
 GATES = [(20, 16, 16), (300, 130, 67), (1, 5, 9)]
 
 
-def assert_close(given: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, terms: float = 1.0) -> None:
-    """``terms``: size of what a gradient of a weight is summed from."""
-    assert given.dtype == dtype and given.shape == expected.shape
+def assert_close(
+    given: torch.Tensor,
+    expected: torch.Tensor,
+    dtype: torch.dtype,
+    terms: float = 1.0,
+    rows: torch.dtype | None = None,
+) -> None:
+    """``terms``: size of what a gradient of a weight is summed from. ``rows``: its type, where that is another one."""
+    assert given.dtype == (rows or dtype) and given.shape == expected.shape
     if expected.numel():
         limit = TOLERANCE[dtype] * max(1.0, float(expected.abs().max()), terms)
         assert float((given.detach().cpu().double() - expected.detach()).abs().max()) <= limit
 
 
-def leaves(device: str, dtype: torch.dtype, **shapes: tuple[int, ...]) -> tuple[list, list]:
-    """Leaves on the device, and the same numbers in float64 on the CPU."""
+def leaves(
+    device: str, dtype: torch.dtype, rows: torch.dtype | None = None, **shapes: tuple[int, ...]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Leaves on the device, and the same numbers in float64 on the CPU; `x` is of type `rows`, if given."""
     generator = torch.Generator().manual_seed(sum(map(sum, shapes.values())))
     wide = []
     for name, shape in shapes.items():
         scale = shape[-1] ** -0.5 if name == "weight" else 1.0
-        wide.append((torch.randn(shape, generator=generator, dtype=torch.float64) * scale).to(dtype).double())
-    ours = [x.to(dtype).to(device).requires_grad_() for x in wide]
+        numbers = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
+        wide.append(numbers.to((name == "x" and rows) or dtype).double())
+    types = [(name == "x" and rows) or dtype for name in shapes]
+    ours = [x.to(kind).to(device).requires_grad_() for x, kind in zip(wide, types)]
     return ours, [x.requires_grad_() for x in wide]
 
 
@@ -38,10 +56,12 @@ def factors(tensors: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tenso
     return [torch.randn(x.shape, generator=generator, dtype=torch.float64).to(dtype).double() for x in tensors]
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("dtype", "between"), TYPES, ids=str)
 @pytest.mark.parametrize(("tokens", "dim", "split"), PROJECTIONS)
-def test_projection(tokens: int, dim: int, split: tuple[int, ...], dtype: torch.dtype, device: str) -> None:
-    ours, (x, weight) = leaves(device, dtype, x=(tokens, dim), weight=(dim, sum(split)))
+def test_projection(
+    tokens: int, dim: int, split: tuple[int, ...], dtype: torch.dtype, between: torch.dtype, device: str
+) -> None:
+    ours, (x, weight) = leaves(device, dtype, between, x=(tokens, dim), weight=(dim, sum(split)))
     parts = torch.ops.mxrec.hstu_projection(*ours, split, EPS)
     expected = F.silu(F.layer_norm(x, (dim,), eps=EPS) @ weight).split(split, dim=1)
     grads = factors(expected, dtype)
@@ -50,27 +70,30 @@ def test_projection(tokens: int, dim: int, split: tuple[int, ...], dtype: torch.
     for given, wanted in zip(parts, expected):
         assert given.is_contiguous()
         assert_close(given, wanted, dtype)
-    assert_close(ours[0].grad, x.grad, dtype)
+    assert_close(ours[0].grad, x.grad, dtype, rows=between)
     assert_close(ours[1].grad, weight.grad, dtype, tokens**0.5)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("dtype", "between"), TYPES, ids=str)
 @pytest.mark.parametrize(("tokens", "width", "dim"), GATES)
 @pytest.mark.parametrize("dropped", [False, True])
-def test_gated_output(tokens: int, width: int, dim: int, dtype: torch.dtype, dropped: bool, device: str) -> None:
+def test_gated_output(
+    tokens: int, width: int, dim: int, dtype: torch.dtype, between: torch.dtype, dropped: bool, device: str
+) -> None:
     rows, out = (tokens, width), (tokens, dim)
-    ours, wide = leaves(device, dtype, attended=rows, u=rows, x=out, weight=(dim, width), bias=(dim,))
+    ours, wide = leaves(device, dtype, between, attended=rows, u=rows, x=out, weight=(dim, width), bias=(dim,))
     keep, scale = (torch.rand(rows) < 0.7, 1 / 0.7) if dropped else (None, 1.0)
     given = torch.ops.mxrec.hstu_gated_output(*ours, None if keep is None else keep.to(device), scale, EPS)
     attended, u, x, weight, bias = wide
     gated = F.layer_norm(attended, (width,), eps=EPS) * u * (1 if keep is None else keep.double() * scale)
     expected = x + F.linear(gated, weight, bias)
-    (grad,) = factors([expected], dtype)
-    given.backward(grad.to(dtype).to(device))
+    (grad,) = factors([expected], between)
+    given.backward(grad.to(between).to(device))
     expected.backward(grad)
-    assert_close(given, expected, dtype)
+    assert_close(given, expected, dtype, rows=between)
     for index, (ours_one, wanted) in enumerate(zip(ours, wide)):
-        assert_close(ours_one.grad, wanted.grad, dtype, tokens**0.5 if index > 2 else 1.0)
+        kind = between if index == 2 else dtype  # x
+        assert_close(ours_one.grad, wanted.grad, dtype, tokens**0.5 if index > 2 else 1.0, rows=kind)
 
 
 def test_worked_example(device: str) -> None:

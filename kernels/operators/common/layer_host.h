@@ -35,12 +35,12 @@ inline uint64_t BlockElements(const LayerTilingData& tiling, int64_t columns) {
   return static_cast<uint64_t>(tiling.blockRows * hstu::RoundUpTo(columns, LAYER_UNIT));
 }
 
-// `floats`: fp32 strips beside those of the queues (layer_strips.h).
-inline void SizeStrips(const platform_ascendc::PlatformAscendC& platform, uint32_t floats, uint32_t dataBytes,
+// `floats`: fp32 strips beside those of the queues (layer_strips.h); `storedBytes`: of the widest type that is stored.
+inline void SizeStrips(const platform_ascendc::PlatformAscendC& platform, uint32_t floats, uint32_t storedBytes,
                        LayerTilingData& tiling) {
   uint64_t ub = 0;
   platform.GetCoreMemSize(platform_ascendc::CoreMemType::UB, ub);
-  const uint64_t perElement = 3 * sizeof(float) + 2 * dataBytes + floats * sizeof(float) + sizeof(uint16_t);
+  const uint64_t perElement = 3 * sizeof(float) + 2 * storedBytes + floats * sizeof(float) + sizeof(uint16_t);
   const uint64_t fits = (ub - UB_BESIDE) / perElement / 64 * 64;
   tiling.stripElements = static_cast<uint32_t>(fits);
 }
@@ -59,13 +59,23 @@ inline ge::graphStatus Launch(gert::TilingContext* context, const platform_ascen
   return ge::GRAPH_SUCCESS;
 }
 
-inline std::vector<ge::DataType> DataTypes() { return {ge::DT_FLOAT, ge::DT_FLOAT16, ge::DT_BF16}; }
-inline std::vector<ge::DataType> Repeated(ge::DataType type) { return std::vector<ge::DataType>(3, type); }
-inline std::vector<ge::Format> Formats() { return std::vector<ge::Format>(3, ge::FORMAT_ND); }
+inline uint32_t BytesOf(ge::DataType type) { return static_cast<uint32_t>(ge::GetSizeByDataType(type)); }
+
+// One type for all tensors; or, as under autocast, rows between layers of fp32 beside 16 bits for what the cube
+// multiplies.
+using Types = std::vector<ge::DataType>;
+inline Types Alike() { return {ge::DT_FLOAT, ge::DT_FLOAT16, ge::DT_BF16}; }
+inline Types Multiplied() { return {ge::DT_FLOAT, ge::DT_FLOAT16, ge::DT_BF16, ge::DT_FLOAT16, ge::DT_BF16}; }
+inline Types RowsBetween() { return {ge::DT_FLOAT, ge::DT_FLOAT16, ge::DT_BF16, ge::DT_FLOAT, ge::DT_FLOAT}; }
 
 template <typename Parameter>
-void Declare(Parameter&& parameter, ops::Option option = ops::REQUIRED) {
-  parameter.ParamType(option).DataType(DataTypes()).Format(Formats()).AutoContiguous();
+Parameter& Typed(Parameter& parameter, const Types& types, ops::Option option = ops::REQUIRED) {
+  return parameter.ParamType(option).DataType(types).Format(std::vector<ge::Format>(types.size(), ge::FORMAT_ND));
+}
+
+template <typename Parameter>
+void Declare(Parameter& parameter, const Types& types, ops::Option option = ops::REQUIRED) {
+  Typed(parameter, types, option).AutoContiguous();
 }
 
 }  // namespace layer

@@ -34,6 +34,7 @@ struct Shape {
   __aicore__ inline int32_t Elements() const { return static_cast<int32_t>(rows * PitchOf(columns)); }
 };
 
+// T: the widest type that is stored.
 template <typename T>
 class Strips {
  public:
@@ -96,22 +97,24 @@ class Strips {
     Then();
   }
 
-  // Rounds to T, once.
-  __aicore__ inline void Put(const AscendC::GlobalTensor<T>& to, const Floats& from, const Shape& shape) {
-    AscendC::LocalTensor<T> strip = out_.template AllocTensor<T>();
-    if constexpr (std::is_same<T, float>::value) {
+  // Rounds to S, once.
+  template <typename S>
+  __aicore__ inline void Put(const AscendC::GlobalTensor<S>& to, const Floats& from, const Shape& shape) {
+    static_assert(sizeof(S) <= sizeof(T), "a strip of stores is as long as the widest type wants");
+    AscendC::LocalTensor<S> strip = out_.template AllocTensor<S>();
+    if constexpr (std::is_same<S, float>::value) {
       AscendC::Muls(strip, from, 1.0f, shape.Elements());
     } else {
       AscendC::Cast(strip, from, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(shape.Elements()));
     }
     out_.EnQue(strip);
-    strip = out_.template DeQue<T>();
-    const uint32_t bytes = shape.columns * static_cast<uint32_t>(sizeof(T));
-    const uint32_t padded = PitchOf(shape.columns) * static_cast<uint32_t>(sizeof(T));
+    strip = out_.template DeQue<S>();
+    const uint32_t bytes = shape.columns * static_cast<uint32_t>(sizeof(S));
+    const uint32_t padded = PitchOf(shape.columns) * static_cast<uint32_t>(sizeof(S));
     AscendC::DataCopyPad(
         to, strip,
         AscendC::DataCopyExtParams(static_cast<uint16_t>(shape.rows), bytes, (padded - RoundUp(bytes, 32)) / 32,
-                                   static_cast<uint32_t>((shape.pitch - shape.columns) * sizeof(T)), 0));
+                                   static_cast<uint32_t>((shape.pitch - shape.columns) * sizeof(S)), 0));
     out_.FreeTensor(strip);
     Then();
   }

@@ -9,11 +9,10 @@ from cases import Case, Output, Outputs
 from layer_problem import Gate, Projection
 from workshop import Operator
 
-PROJECTION = Operator("hstu_projection", "HstuProjection", 5, {"DTYPE_X": "float"})
-PROJECTION_GRADIENTS = Operator(
-    "hstu_projection_backward", "HstuProjectionBackward", 8, {"DTYPE_X": "float"}, "hstu_projection"
-)
-GATE = Operator("hstu_gated_output", "HstuGatedOutput", 9, {"DTYPE_ATTENDED": "float"})
+ALIKE = {"DTYPE_X": "float", "DTYPE_WEIGHT": "float"}
+PROJECTION = Operator("hstu_projection", "HstuProjection", 5, ALIKE)
+PROJECTION_GRADIENTS = Operator("hstu_projection_backward", "HstuProjectionBackward", 8, ALIKE, "hstu_projection")
+GATE = Operator("hstu_gated_output", "HstuGatedOutput", 9, {"DTYPE_ATTENDED": "float", "DTYPE_X": "float"})
 GATE_GRADIENTS = Operator(
     "hstu_gated_output_backward", "HstuGatedOutputBackward", 10, {"DTYPE_ATTENDED": "float"}, "hstu_gated_output"
 )

@@ -11,11 +11,21 @@ void check_floating(const char* op, const char* name, const at::Tensor& tensor) 
               name, " has an unsupported dtype; expected float32, float64, float16 or bfloat16, got ", dtype);
 }
 
+void check_device(const char* op, const char* name, const at::Tensor& tensor, const at::Tensor& like) {
+  TORCH_CHECK(tensor.device() == like.device(), op, ": expected ", name, " on ", like.device(), ", got ",
+              tensor.device());
+}
+
 void check_like(const char* op, const char* name, const at::Tensor& tensor, const char* other, const at::Tensor& like) {
   TORCH_CHECK(tensor.scalar_type() == like.scalar_type(), op, ": ", name, " differs in dtype; expected that of ", other,
               " (", like.scalar_type(), "), got ", tensor.scalar_type());
-  TORCH_CHECK(tensor.device() == like.device(), op, ": expected ", name, " on ", like.device(), ", got ",
-              tensor.device());
+  check_device(op, name, tensor, like);
+}
+
+// The rows between layers, beside what is multiplied.
+bool is_wider(const at::Tensor& rows, const at::Tensor& multiplied) {
+  const at::ScalarType type = multiplied.scalar_type();
+  return rows.scalar_type() == at::kFloat && (type == at::kHalf || type == at::kBFloat16);
 }
 
 void check_sizes(const char* op, const char* name, const at::Tensor& tensor,
@@ -42,7 +52,11 @@ void check_projection(const char* op, const at::Tensor& x, const at::Tensor& wei
   check_matrix(op, "x", x, "[L, D]");
   check_matrix(op, "weight", weight, "[D, E]");
   check_floating(op, "x", x);
-  check_like(op, "weight", weight, "x", x);
+  if (is_wider(x, weight)) {
+    check_device(op, "weight", weight, x);
+  } else {
+    check_like(op, "weight", weight, "x", x);
+  }
   int64_t sum = 0;
   for (int64_t width : split) {
     TORCH_CHECK(width > 0, op, ": split must hold widths greater than 0, got ", split);
@@ -51,11 +65,12 @@ void check_projection(const char* op, const at::Tensor& x, const at::Tensor& wei
   check_sizes(op, "weight", weight, {x.sym_size(1), c10::SymInt(sum)});
 }
 
-void check_projection_grads(const char* op, at::TensorList grads, const at::Tensor& x, at::IntArrayRef split) {
+void check_projection_grads(const char* op, at::TensorList grads, const at::Tensor& x, const at::Tensor& weight,
+                            at::IntArrayRef split) {
   TORCH_CHECK(grads.size() == split.size(), op, ": expected as many grads as split has parts (", split.size(),
               "), got ", grads.size());
   for (size_t i = 0; i < grads.size(); ++i) {
-    check_like(op, "grads", grads[i], "x", x);
+    check_like(op, "grads", grads[i], "weight", weight);
     check_sizes(op, "grads", grads[i], {x.sym_size(0), c10::SymInt(split[i])});
   }
 }
@@ -79,7 +94,11 @@ void check_gate(const char* op, const at::Tensor& attended, const at::Tensor& u,
 
 void check_gate_rows(const char* op, const char* name, const at::Tensor& tensor, const at::Tensor& attended,
                      const at::Tensor& weight) {
-  check_like(op, name, tensor, "attended", attended);
+  if (is_wider(tensor, attended)) {
+    check_device(op, name, tensor, attended);
+  } else {
+    check_like(op, name, tensor, "attended", attended);
+  }
   check_sizes(op, name, tensor, {attended.sym_size(0), weight.sym_size(0)});
 }
 

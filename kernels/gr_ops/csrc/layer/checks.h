@@ -9,8 +9,10 @@ namespace gr_ops::layer {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
+// One dtype; or rows between layers (x, the result, and their gradients) in float32 beside 16 bits, as under autocast.
 void check_projection(const char* op, const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef split);
-void check_projection_grads(const char* op, at::TensorList grads, const at::Tensor& x, at::IntArrayRef split);
+void check_projection_grads(const char* op, at::TensorList grads, const at::Tensor& x, const at::Tensor& weight,
+                            at::IntArrayRef split);
 
 void check_gate(const char* op, const at::Tensor& attended, const at::Tensor& u, const at::Tensor& weight,
                 const OptionalTensor& keep);

@@ -67,7 +67,7 @@ at::Tensor total(const at::Tensor& sums, int64_t width) { return sums.sum(0).nar
 
 std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef split, double eps) {
   check_projection("hstu_projection", x, weight, split);
-  if (is_narrow(x)) return converted(projection(wide(x), wide(weight), split, eps), x.scalar_type());
+  if (is_narrow(weight)) return converted(projection(wide(x), wide(weight), split, eps), weight.scalar_type());
   const at::Tensor tokens = x.contiguous();
   std::vector<at::Tensor> parts;
   std::vector<void*> outputs;
@@ -95,10 +95,10 @@ std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight
 ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& x, const at::Tensor& weight,
                                         at::IntArrayRef split, double eps) {
   check_projection("hstu_projection_backward", x, weight, split);
-  check_projection_grads("hstu_projection_backward", grads, x, split);
-  if (is_narrow(x)) {
+  check_projection_grads("hstu_projection_backward", grads, x, weight, split);
+  if (is_narrow(weight)) {
     const auto [dx, dweight] = projection_backward(converted(grads, at::kFloat), wide(x), wide(weight), split, eps);
-    return {dx.to(x.scalar_type()), dweight.to(x.scalar_type())};
+    return {dx.to(x.scalar_type()), dweight.to(weight.scalar_type())};
   }
   const at::Tensor tokens = x.contiguous(), matrix = weight.contiguous();
   std::vector<at::Tensor> contiguous_grads;
@@ -152,7 +152,7 @@ at::Tensor gate(const at::Tensor& attended, const at::Tensor& u, const at::Tenso
   check_gate("hstu_gated_output", attended, u, weight, keep);
   check_gate_rows("hstu_gated_output", "x", x, attended, weight);
   check_gate_bias("hstu_gated_output", bias, weight);
-  if (is_narrow(x)) {
+  if (is_narrow(attended)) {
     return gate(wide(attended), wide(u), wide(x), wide(weight), wide(bias), keep, scale, eps).to(x.scalar_type());
   }
   const at::Tensor a = attended.contiguous(), gates = u.contiguous(), tokens = x.contiguous(),
@@ -174,10 +174,10 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
                             const at::Tensor& weight, const OptionalTensor& keep, double scale, double eps) {
   check_gate("hstu_gated_output_backward", attended, u, weight, keep);
   check_gate_rows("hstu_gated_output_backward", "grad", grad, attended, weight);
-  if (is_narrow(grad)) {
+  if (is_narrow(attended)) {
     const auto [da, du, dweight, dbias] =
         gate_backward(wide(grad), wide(attended), wide(u), wide(weight), keep, scale, eps);
-    const at::ScalarType type = grad.scalar_type();
+    const at::ScalarType type = attended.scalar_type();
     return {da.to(type), du.to(type), dweight.to(type), dbias.to(type)};
   }
   const at::Tensor a = attended.contiguous(), gates = u.contiguous(), gradient = grad.contiguous(),

@@ -9,7 +9,7 @@ std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight
                                    double /*eps*/) {
   check_projection("hstu_projection", x, weight, split);
   std::vector<at::Tensor> parts;
-  for (int64_t width : split) parts.push_back(x.new_empty_symint({x.sym_size(0), c10::SymInt(width)}));
+  for (int64_t width : split) parts.push_back(weight.new_empty_symint({x.sym_size(0), c10::SymInt(width)}));
   return parts;
 }
 
@@ -18,7 +18,7 @@ at::Tensor like(const at::Tensor& tensor) { return tensor.new_empty_symint(tenso
 ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& x, const at::Tensor& weight,
                                         at::IntArrayRef split, double /*eps*/) {
   check_projection("hstu_projection_backward", x, weight, split);
-  check_projection_grads("hstu_projection_backward", grads, x, split);
+  check_projection_grads("hstu_projection_backward", grads, x, weight, split);
   return {like(x), like(weight)};
 }
 

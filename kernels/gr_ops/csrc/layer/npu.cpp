@@ -52,7 +52,7 @@ std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight
   const c10::DeviceGuard guard(x.device());
   const int64_t tokens = x.size(0);
   std::vector<at::Tensor> parts;
-  for (int64_t width : split) parts.push_back(at::empty({tokens, width}, x.options()));
+  for (int64_t width : split) parts.push_back(at::empty({tokens, width}, weight.options()));
   if (tokens == 0) return parts;
   const at::Tensor rows = x.contiguous(), matrix = weight.contiguous();
   static const aclnn::Operator<TensorHandle, TensorHandle, const aclIntArray*, double, const aclTensorList*> op(
@@ -67,13 +67,13 @@ std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight
 ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& x, const at::Tensor& weight,
                                         at::IntArrayRef split, double eps) {
   check_projection_on_npu("hstu_projection_backward", x, weight, split);
-  check_projection_grads("hstu_projection_backward", grads, x, split);
+  check_projection_grads("hstu_projection_backward", grads, x, weight, split);
   const c10::DeviceGuard guard(x.device());
   const at::Tensor dx = at::empty(x.sizes(), x.options());
   if (x.size(0) == 0) return {dx, at::zeros(weight.sizes(), weight.options())};
   const at::Tensor rows = x.contiguous(), matrix = weight.contiguous();
-  const at::Tensor normed = at::empty(x.sizes(), x.options());
-  const at::Tensor of_products = at::empty({x.size(0), weight.size(1)}, x.options());
+  const at::Tensor normed = at::empty(x.sizes(), weight.options());
+  const at::Tensor of_products = at::empty({x.size(0), weight.size(1)}, weight.options());
   std::vector<at::Tensor> parts;
   for (const at::Tensor& grad : grads) parts.push_back(grad.contiguous());
   static const aclnn::Operator<const aclTensorList*, TensorHandle, TensorHandle, const aclIntArray*, double,
@@ -121,8 +121,10 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
   if (attended.size(0) == 0) {
     return {da, du, at::zeros(weight.sizes(), weight.options()), at::zeros({weight.size(0)}, weight.options())};
   }
-  const at::Tensor a = attended.contiguous(), gates = u.contiguous(), gradient = grad.contiguous(),
-                   matrix = weight.contiguous(), mask = contiguous(keep);
+  // Rounded once where rows between layers are wider, as autocast does: the weight's gradient reads it too.
+  const at::Tensor gradient = grad.to(attended.scalar_type()).contiguous();
+  const at::Tensor a = attended.contiguous(), gates = u.contiguous(), matrix = weight.contiguous(),
+                   mask = contiguous(keep);
   const at::Tensor gated = at::empty(attended.sizes(), attended.options());
   static const aclnn::Operator<TensorHandle, TensorHandle, TensorHandle, TensorHandle, TensorHandle, double, double,
                                TensorHandle, TensorHandle, TensorHandle>

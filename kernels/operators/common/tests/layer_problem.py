@@ -9,6 +9,15 @@ import numpy as np
 from hstu_problem import read, stored, wrap
 
 EPS = 1e-6
+BETWEEN = ("x", "out")  # rows between layers
+# One type for all arrays, or rows between layers of float32 beside what the cube multiplies.
+TYPES = [
+    {"dtype": "float32"},
+    {"dtype": "float16"},
+    {"dtype": "bfloat16"},
+    {"dtype": "float16", "rows": "float32"},
+    {"dtype": "bfloat16", "rows": "float32"},
+]
 TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}  # of 1 and of the result
 
 Arrays = dict[str, np.ndarray]
@@ -30,19 +39,21 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def assert_close(given: np.ndarray, expected: np.ndarray, dtype: str, what: str) -> None:
+def assert_close(given: np.ndarray, expected: np.ndarray, dtype: str, what: str, computed: str = "") -> None:
+    """`computed`: the type of what was multiplied, where that is not `dtype`."""
     values = read(given, dtype)
-    limit = TOLERANCE[dtype] * (1 + np.abs(expected))
+    limit = TOLERANCE[computed or dtype] * (1 + np.abs(expected))
     wrong = ~(np.abs(values - expected) <= limit)
     assert not wrong.any(), f"{what}: {np.argwhere(wrong)[:3]} {values[wrong][:3]} for {expected[wrong][:3]}"
 
 
 @dataclass(kw_only=True)
 class Layer:
-    """L tokens; arrays as the operator's memory holds them."""
+    """L tokens; arrays as the operator's memory holds them. `rows`: the type of rows between layers, if not `dtype`."""
 
     tokens: int
     dtype: str = "float32"
+    rows: str = ""
     eps: float = EPS
     arrays: Arrays = field(default_factory=dict, repr=False)
 
@@ -51,16 +62,19 @@ class Layer:
         rng = np.random.default_rng(sum(map(sum, shapes.values())))
         for name, shape in shapes.items():
             scale = (sum(shape) / 2) ** -0.5 if name == "weight" else 1.0
-            self.arrays[name] = stored(rng.normal(0, scale, shape), self.dtype)
+            self.arrays[name] = stored(rng.normal(0, scale, shape), self.type_of(name))
+
+    def type_of(self, name: str) -> str:
+        return (self.rows if name in BETWEEN else "") or self.dtype
 
     def value(self, name: str) -> np.ndarray:
-        return read(self.arrays[name], self.dtype)
+        return read(self.arrays[name], self.type_of(name))
 
     def inputs(self, *names: str) -> list:
-        return [wrap(self.arrays[name], self.dtype) for name in names]
+        return [wrap(self.arrays[name], self.type_of(name)) for name in names]
 
-    def empty(self, *shape: int) -> np.ndarray:
-        return stored(np.full(shape, 7.0), self.dtype)
+    def empty(self, *shape: int, name: str = "") -> np.ndarray:
+        return stored(np.full(shape, 7.0), self.type_of(name))
 
 
 @dataclass(kw_only=True)

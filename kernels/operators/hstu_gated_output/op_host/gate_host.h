@@ -41,12 +41,8 @@ inline bool Describe(gert::TilingContext* context, const Inputs& inputs, LayerTi
 }
 
 template <typename Definition>
-void DeclareRest(Definition& op) {
-  op.Input("keep")
-      .ParamType(ops::OPTIONAL)
-      .DataType(layer::Repeated(ge::DT_UINT8))
-      .Format(layer::Formats())
-      .AutoContiguous();
+void DeclareRest(Definition& op, std::size_t combinations) {
+  layer::Declare(op.Input("keep"), layer::Types(combinations, ge::DT_UINT8), ops::OPTIONAL);
   op.Attr("scale").AttrType(ops::OPTIONAL).Float(1.0f);
   op.Attr("eps").AttrType(ops::OPTIONAL).Float(1e-6f);
 }

@@ -26,12 +26,13 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
   }
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetInputDesc(0)->GetDataType();
-  const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
+  const auto rowType = context->GetInputDesc(X)->GetDataType();
+  const uint32_t bytes = layer::BytesOf(type);
   layer::SizeBlocks(platform, hstu::BLOCK_ROWS, *tiling);
-  layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
+  layer::SizeStrips(platform, FLOAT_STRIPS, layer::BytesOf(rowType), *tiling);
   tiling->operandElements = layer::BlockElements(*tiling, tiling->width);
   if (!hstu::DescribeProduct(platform, type, false, true, tiling->blockRows, tiling->inner, tiling->width,
-                             tiling->product, type)) {
+                             tiling->product, rowType)) {
     return ge::GRAPH_FAILED;
   }
   return layer::Launch(context, platform, bytes, *tiling);
@@ -61,11 +62,13 @@ namespace ops {
 class HstuGatedOutput : public OpDef {
  public:
   explicit HstuGatedOutput(const char* name) : OpDef(name) {
-    for (const char* input : {"attended", "u", "x", "weight", "bias"}) {
-      layer::Declare(this->Input(input));
-    }
-    gate::DeclareRest(*this);
-    this->Output("out").ParamType(REQUIRED).DataType(layer::DataTypes()).Format(layer::Formats());
+    layer::Declare(this->Input("attended"), layer::Multiplied());
+    layer::Declare(this->Input("u"), layer::Multiplied());
+    layer::Declare(this->Input("x"), layer::RowsBetween());
+    layer::Declare(this->Input("weight"), layer::Multiplied());
+    layer::Declare(this->Input("bias"), layer::Multiplied());
+    gate::DeclareRest(*this, layer::Multiplied().size());
+    layer::Typed(this->Output("out"), layer::RowsBetween());
     this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
     this->AICore().SetTiling(optiling::TilingFunc);
     this->AICore().AddConfig("ascend910b");

@@ -21,7 +21,7 @@ static ge::graphStatus BackwardTilingFunc(gert::TilingContext* context) {
   }
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
   const auto type = context->GetInputDesc(0)->GetDataType();
-  const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
+  const uint32_t bytes = layer::BytesOf(type);
   layer::SizeBlocks(platform, layer::FittingRows(tiling->inner, bytes), *tiling);
   layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
   // Rows of fp32 sums stand in one result, or in two, half and half.
@@ -66,11 +66,11 @@ class HstuGatedOutputBackward : public OpDef {
  public:
   explicit HstuGatedOutputBackward(const char* name) : OpDef(name) {
     for (const char* input : {"grad", "attended", "u", "weight"}) {
-      layer::Declare(this->Input(input));
+      layer::Declare(this->Input(input), layer::Alike());
     }
-    gate::DeclareRest(*this);
+    gate::DeclareRest(*this, layer::Alike().size());
     for (const char* output : {"dattended", "du", "gated"}) {
-      this->Output(output).ParamType(REQUIRED).DataType(layer::DataTypes()).Format(layer::Formats());
+      layer::Typed(this->Output(output), layer::Alike());
     }
     this->SetInferShape(ge::BackwardInferShape).SetInferDataType(ge::BackwardInferDataType);
     this->AICore().SetTiling(optiling::BackwardTilingFunc);

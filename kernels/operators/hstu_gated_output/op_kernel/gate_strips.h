@@ -8,7 +8,8 @@ struct GateInputs {
   GM_ADDR keep;  // null: all are kept
 };
 
-template <typename T>
+// R: the widest type that is stored.
+template <typename T, typename R>
 class GateStrips {
  public:
   __aicore__ inline void Init(AscendC::TPipe* pipe, const GateInputs& inputs, const LayerTilingData& tiling) {
@@ -50,7 +51,7 @@ class GateStrips {
     layer::Then();
   }
 
-  layer::Strips<T> strips;
+  layer::Strips<R> strips;
   layer::Norm norm;
   layer::Floats normed;
   layer::Floats u;

@@ -7,11 +7,12 @@
 #include "gate_strips.h"
 #include "layer_blocks.h"
 
-template <typename T>
+// R: the type of x and of the result, T or fp32.
+template <typename T, typename R>
 class GatedOutput {
   using Rows = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
   using Columns = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T, true>;
-  using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
+  using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, R>;
 
  public:
   matmul::Matmul<Rows, Columns, Sums, Sums, CFG_NORM> product;
@@ -21,10 +22,10 @@ class GatedOutput {
     width_ = tiling.width;
     dim_ = tiling.inner;
     const uint64_t rows = static_cast<uint64_t>(tiling.tokens);
-    x_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(x), rows * dim_);
+    x_.SetGlobalBuffer(reinterpret_cast<__gm__ R*>(x), rows * dim_);
     weight_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(weight), static_cast<uint64_t>(dim_) * width_);
     bias_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(bias), dim_);
-    out_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(out), rows * dim_);
+    out_.SetGlobalBuffer(reinterpret_cast<__gm__ R*>(out), rows * dim_);
     blocks_.Init(workspace, tiling);
     gate_.Init(pipe, inputs, tiling);
     pipe->InitBuffer(biasBuffer_, layer::PitchOf(dim_) * static_cast<uint32_t>(sizeof(float)));
@@ -105,11 +106,11 @@ class GatedOutput {
   uint32_t width_;
   uint32_t dim_;
   layer::Blocks<T> blocks_;
-  GateStrips<T> gate_;
-  AscendC::GlobalTensor<T> x_;
+  GateStrips<T, R> gate_;
+  AscendC::GlobalTensor<R> x_;
   AscendC::GlobalTensor<T> weight_;
   AscendC::GlobalTensor<T> bias_;
-  AscendC::GlobalTensor<T> out_;
+  AscendC::GlobalTensor<R> out_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> biasBuffer_;
 };
 
@@ -124,7 +125,7 @@ extern "C" __global__ __aicore__ void hstu_gated_output(GM_ADDR attended, GM_ADD
     return;
   }
   AscendC::TPipe pipe;
-  GatedOutput<DTYPE_ATTENDED> kernel;
+  GatedOutput<DTYPE_ATTENDED, DTYPE_X> kernel;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), kernel.product, &tilingData.product);
   kernel.Init(&pipe, {attended, u, keep}, x, weight, bias, out, user, tilingData);
   kernel.Process();

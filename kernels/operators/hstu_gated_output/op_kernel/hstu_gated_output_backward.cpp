@@ -124,7 +124,7 @@ class GatedOutputBackward {
   bool inResults_;
   bool halves_;
   layer::Blocks<T> blocks_;
-  GateStrips<T> gate_;
+  GateStrips<T, T> gate_;
   AscendC::GlobalTensor<T> grad_;
   AscendC::GlobalTensor<T> weight_;
   AscendC::GlobalTensor<float> left_;

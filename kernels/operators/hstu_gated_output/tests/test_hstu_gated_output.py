@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hstu_problem import wrap
-from layer_problem import Arrays, Gate, assert_close
+from layer_problem import TYPES, Arrays, Gate, assert_close
 from refusals import refused
 
 SNAKE = "hstu_gated_output"
 FORWARD, BACKWARD = (SNAKE, "HstuGatedOutput"), (SNAKE, "HstuGatedOutputBackward")
-TYPES = ["float32", "float16", "bfloat16"]
 # Below, at and above blocks of 32 bytes, lanes of a vector, units of the cube; and the widest rows.
 WIDTHS = [(1, 1), (7, 9), (16, 16), (31, 33), (64, 64), (65, 127), (200, 50), (512, 256), (2048, 40), (40, 2048)]
 
@@ -21,8 +20,8 @@ def forward(call, problem: Gate, **changes: object) -> np.ndarray:
     for position, value in changes.pop("inputs", {}).items():
         inputs[position] = value
     assert not changes
-    out = problem.empty(problem.tokens, problem.dim)
-    call(*FORWARD, *inputs, problem.scale, problem.eps, wrap(out, problem.dtype))
+    out = problem.empty(problem.tokens, problem.dim, name="out")
+    call(*FORWARD, *inputs, problem.scale, problem.eps, wrap(out, problem.type_of("out")))
     return out
 
 
@@ -38,14 +37,14 @@ def check(call, problem: Gate) -> Arrays:
     outputs = {"out": forward(call, problem), **backward(call, problem)}
     expected = {"out": problem.expected_output(), **problem.expected_gradients()}
     for name, given in outputs.items():
-        assert_close(given, expected[name], problem.dtype, f"{name} of {problem}")
+        assert_close(given, expected[name], problem.type_of(name), f"{name} of {problem}", problem.dtype)
     return outputs
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("types", TYPES, ids=str)
 @pytest.mark.parametrize(("width", "dim"), WIDTHS)
-def test_widths(call, width, dim, dtype):
-    check(call, Gate(tokens=37, width=width, dim=dim, dtype=dtype, dropped=width % 2 == 0))
+def test_widths(call, width, dim, types):
+    check(call, Gate(tokens=37, width=width, dim=dim, dropped=width % 2 == 0, **types))
 
 
 # Around blocks of tokens: 16 for each of the 48 cores, then 128.
@@ -55,9 +54,9 @@ def test_tokens(call, tokens):
 
 
 # Blocks follow each other on few cores. Sums of the backward pass: in the workspace; half and half in two results.
-@pytest.mark.parametrize(("tokens", "width"), [(300, 72), (600, 72), (600, 64)])
-def test_every_machine_gives_the_same_bits(call, monkeypatch, tokens, width):
-    problem = Gate(tokens=tokens, width=width, dim=40, dtype="bfloat16")
+@pytest.mark.parametrize(("tokens", "width", "rows"), [(300, 72, ""), (600, 72, "float32"), (600, 64, "")])
+def test_every_machine_gives_the_same_bits(call, monkeypatch, tokens, width, rows):
+    problem = Gate(tokens=tokens, width=width, dim=40, dtype="bfloat16", rows=rows)
     found = []
     for seed, cores in [("", 48), ("1", 2), ("3", 48), ("4", 6)]:
         monkeypatch.setenv("TWIN_CORES", str(cores))
@@ -97,6 +96,20 @@ def test_what_does_not_fit_is_refused(call, position, shape):
     dtype = np.uint8 if position == 5 else np.float32
     with refused():
         forward(call, Gate(tokens=9, width=16, dim=4), inputs={position: np.zeros(shape, dtype)})
+
+
+def test_a_wide_residual_is_not_rounded(call):
+    """All elements dropped: x and the bias are added in float32, beside a product of zeros."""
+    problem = Gate(tokens=20, width=48, dim=16, dtype="bfloat16", rows="float32")
+    problem.keep[:] = 0
+    expected = (problem.arrays["x"] + np.float32(0)) + problem.value("bias").astype(np.float32)
+    assert (forward(call, problem) == expected).all()
+
+
+def test_rows_of_16_bits_beside_another_type_are_refused(call):
+    for dtype, rows in [("float32", "float16"), ("float16", "bfloat16")]:
+        with refused():
+            forward(call, Gate(tokens=9, width=16, dim=4, dtype=dtype, rows=rows))
 
 
 def test_rows_wider_than_a_strip_are_refused(call):

@@ -20,10 +20,11 @@ static ge::graphStatus TilingFunc(gert::TilingContext* context) {
     return ge::GRAPH_PARAM_INVALID;
   }
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
-  const auto type = context->GetInputDesc(X)->GetDataType();
-  const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
+  const auto type = context->GetInputDesc(WEIGHT)->GetDataType();
+  const uint32_t bytes = layer::BytesOf(type);
+  const uint32_t rowBytes = layer::BytesOf(context->GetInputDesc(X)->GetDataType());
   projection::SizePanels(platform, bytes, *tiling);
-  layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
+  layer::SizeStrips(platform, FLOAT_STRIPS, rowBytes, *tiling);
   tiling->operandElements = layer::BlockElements(*tiling, tiling->width);
   if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->panelColumns, tiling->width,
                              tiling->product, type)) {
@@ -56,7 +57,7 @@ static ge::graphStatus InferShape(gert::InferShapeContext* context) {
 static ge::graphStatus InferDataType(gert::InferDataTypeContext* context) {
   const auto* split = context->GetAttrs()->GetListInt(projection::SPLIT);
   for (std::size_t part = 0; split != nullptr && part < split->GetSize(); ++part) {
-    context->SetOutputDataType(part, context->GetInputDataType(X));
+    context->SetOutputDataType(part, context->GetInputDataType(WEIGHT));
   }
   return ge::GRAPH_SUCCESS;
 }
@@ -69,7 +70,7 @@ class HstuProjection : public OpDef {
  public:
   explicit HstuProjection(const char* name) : OpDef(name) {
     projection::DeclareRest(*this);
-    this->Output("parts").ParamType(DYNAMIC).DataType(layer::DataTypes()).Format(layer::Formats());
+    layer::Typed(this->Output("parts"), layer::Multiplied(), DYNAMIC);
     this->SetInferShape(ge::InferShape).SetInferDataType(ge::InferDataType);
     this->AICore().SetTiling(optiling::TilingFunc);
     this->AICore().AddConfig("ascend910b");

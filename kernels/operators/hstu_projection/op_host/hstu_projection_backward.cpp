@@ -31,10 +31,11 @@ static ge::graphStatus BackwardTilingFunc(gert::TilingContext* context) {
     return ge::GRAPH_PARAM_INVALID;
   }
   platform_ascendc::PlatformAscendC platform(context->GetPlatformInfo());
-  const auto type = context->GetRequiredInputDesc(X)->GetDataType();
-  const auto bytes = static_cast<uint32_t>(ge::GetSizeByDataType(type));
+  const auto type = context->GetRequiredInputDesc(WEIGHT)->GetDataType();
+  const uint32_t bytes = layer::BytesOf(type);
+  const uint32_t rowBytes = layer::BytesOf(context->GetRequiredInputDesc(X)->GetDataType());
   projection::SizePanels(platform, bytes, *tiling);
-  layer::SizeStrips(platform, FLOAT_STRIPS, bytes, *tiling);
+  layer::SizeStrips(platform, FLOAT_STRIPS, rowBytes, *tiling);
   tiling->sumBlocks = 1;
   tiling->sumElements = layer::BlockElements(*tiling, tiling->width);
   if (!hstu::DescribeProduct(platform, type, false, false, tiling->blockRows, tiling->panelColumns, tiling->width,
@@ -66,9 +67,9 @@ static ge::graphStatus BackwardInferShape(gert::InferShapeContext* context) {
 }
 
 static ge::graphStatus BackwardInferDataType(gert::InferDataTypeContext* context) {
-  for (std::size_t output = 0; output < 3; ++output) {
-    context->SetOutputDataType(output, context->GetRequiredInputDataType(X));
-  }
+  context->SetOutputDataType(0, context->GetRequiredInputDataType(X));
+  context->SetOutputDataType(1, context->GetRequiredInputDataType(WEIGHT));
+  context->SetOutputDataType(2, context->GetRequiredInputDataType(WEIGHT));
   return ge::GRAPH_SUCCESS;
 }
 
@@ -79,11 +80,11 @@ namespace ops {
 class HstuProjectionBackward : public OpDef {
  public:
   explicit HstuProjectionBackward(const char* name) : OpDef(name) {
-    layer::Declare(this->Input("grads"), DYNAMIC);
+    layer::Declare(this->Input("grads"), layer::Multiplied(), DYNAMIC);
     projection::DeclareRest(*this);
-    for (const char* output : {"dx", "normed", "dproducts"}) {
-      this->Output(output).ParamType(REQUIRED).DataType(layer::DataTypes()).Format(layer::Formats());
-    }
+    layer::Typed(this->Output("dx"), layer::RowsBetween());
+    layer::Typed(this->Output("normed"), layer::Multiplied());
+    layer::Typed(this->Output("dproducts"), layer::Multiplied());
     this->SetInferShape(ge::BackwardInferShape).SetInferDataType(ge::BackwardInferDataType);
     this->AICore().SetTiling(optiling::BackwardTilingFunc);
     this->AICore().AddConfig("ascend910b");

@@ -52,8 +52,8 @@ inline void SizePanels(const platform_ascendc::PlatformAscendC& platform, uint32
 
 template <typename Definition>
 void DeclareRest(Definition& op) {
-  layer::Declare(op.Input("x"));
-  layer::Declare(op.Input("weight"));
+  layer::Declare(op.Input("x"), layer::RowsBetween());
+  layer::Declare(op.Input("weight"), layer::Multiplied());
   op.Attr("split").AttrType(ops::REQUIRED).ListInt();
   op.Attr("eps").AttrType(ops::OPTIONAL).Float(1e-6f);
 }

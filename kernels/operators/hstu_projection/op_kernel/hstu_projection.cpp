@@ -8,7 +8,7 @@
 
 #include "projection_parts.h"
 
-template <typename T>
+template <typename T, typename R>
 class ProjectionKernel {
   using Rows = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
   using Sums = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
@@ -85,7 +85,7 @@ class ProjectionKernel {
 
   const LayerTilingData* tiling_;
   Panels<T> panels_;
-  ProjectionRows<T> rows_;
+  ProjectionRows<T, R> rows_;
   Pieces pieces_;
   AscendC::GlobalTensor<T> weight_;
   AscendC::ListTensorDesc parts_;
@@ -101,7 +101,7 @@ extern "C" __global__ __aicore__ void hstu_projection(GM_ADDR x, GM_ADDR weight,
     return;
   }
   AscendC::TPipe pipe;
-  ProjectionKernel<DTYPE_X> kernel;
+  ProjectionKernel<DTYPE_WEIGHT, DTYPE_X> kernel;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), kernel.product, &tilingData.product);
   kernel.Init(&pipe, x, weight, parts, user, tilingData);
   kernel.Process();

@@ -9,7 +9,7 @@
 
 #include "projection_parts.h"
 
-template <typename T>
+template <typename T, typename R>
 class ProjectionBackward {
   using Rows = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T>;
   using Columns = AscendC::MatmulType<AscendC::TPosition::GM, CubeFormat::ND, T, true>;
@@ -28,7 +28,7 @@ class ProjectionBackward {
     const uint64_t tokens = static_cast<uint64_t>(tiling.tokens);
     grads_ = AscendC::ListTensorDesc(reinterpret_cast<__gm__ void*>(grads));
     weight_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(weight), static_cast<uint64_t>(dim_) * width_);
-    dx_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(dx), tokens * dim_);
+    dx_.SetGlobalBuffer(reinterpret_cast<__gm__ R*>(dx), tokens * dim_);
     normed_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(normed), tokens * dim_);
     dproducts_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(dproducts), tokens * width_);
     panels_.Init(workspace, tiling);
@@ -167,10 +167,10 @@ class ProjectionBackward {
   uint32_t width_;
   AscendC::ListTensorDesc grads_;
   Panels<T> panels_;
-  ProjectionRows<T> rows_;
+  ProjectionRows<T, R> rows_;
   Pieces pieces_;
   AscendC::GlobalTensor<T> weight_;
-  AscendC::GlobalTensor<T> dx_;
+  AscendC::GlobalTensor<R> dx_;
   AscendC::GlobalTensor<T> normed_;
   AscendC::GlobalTensor<T> dproducts_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> gradientBuffer_;
@@ -188,7 +188,7 @@ extern "C" __global__ __aicore__ void hstu_projection_backward(GM_ADDR grads, GM
     return;
   }
   AscendC::TPipe pipe;
-  ProjectionBackward<DTYPE_X> kernel;
+  ProjectionBackward<DTYPE_WEIGHT, DTYPE_X> kernel;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), kernel.product, &tilingData.product, kernel.gradient,
                     &tilingData.gradient);
   kernel.Init(&pipe, grads, x, weight, dx, normed, dproducts, user, tilingData);

@@ -118,12 +118,13 @@ class Pieces {
   Piece at_;
 };
 
-template <typename T>
+// R: the type of x, T or fp32.
+template <typename T, typename R>
 class ProjectionRows {
  public:
   __aicore__ inline void Init(AscendC::TPipe* pipe, GM_ADDR x, const LayerTilingData& tiling) {
     width_ = tiling.width;
-    x_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(x), static_cast<uint64_t>(tiling.tokens) * width_);
+    x_.SetGlobalBuffer(reinterpret_cast<__gm__ R*>(x), static_cast<uint64_t>(tiling.tokens) * width_);
     strips.Init(pipe, tiling.stripElements);
     norm.Init(pipe, width_, tiling.eps);
     const uint32_t bytes = tiling.stripElements * static_cast<uint32_t>(sizeof(float));
@@ -152,14 +153,14 @@ class ProjectionRows {
     layer::WaitFor<AscendC::HardEvent::MTE3_S>();
   }
 
-  layer::Strips<T> strips;
+  layer::Strips<R> strips;
   layer::Norm norm;
   layer::Floats values;
   layer::Floats scratch;
 
  private:
   uint32_t width_;
-  AscendC::GlobalTensor<T> x_;
+  AscendC::GlobalTensor<R> x_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> valuesBuffer_;
   AscendC::TBuf<AscendC::TPosition::VECCALC> scratchBuffer_;
 };

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from aclnn_host import Ints
 from hstu_problem import read, stored, wrap
-from layer_problem import Arrays, Projection, assert_close
+from layer_problem import TYPES, Arrays, Projection, assert_close
 from refusals import refused
 
 SNAKE = "hstu_projection"
 FORWARD, BACKWARD = (SNAKE, "HstuProjection"), (SNAKE, "HstuProjectionBackward")
-TYPES = ["float32", "float16", "bfloat16"]
 # Below, at and above blocks of 32 bytes and lanes of a vector; parts of unequal widths; the widest rows and parts.
 PROJECTIONS = [
     (1, (1,)),
@@ -35,9 +34,9 @@ def forward(call, problem: Projection, **changes: object) -> list[np.ndarray]:
 
 def backward(call, problem: Projection, grads: list[np.ndarray] | None = None) -> Arrays:
     shapes = {"x": problem.dim, "normed": problem.dim, "products": sum(problem.split)}
-    outputs = {name: problem.empty(problem.tokens, width) for name, width in shapes.items()}
+    outputs = {name: problem.empty(problem.tokens, width, name=name) for name, width in shapes.items()}
     given = [wrap(grad, problem.dtype) for grad in (problem.grads() if grads is None else grads)]
-    results = [wrap(array, problem.dtype) for array in outputs.values()]
+    results = [wrap(array, problem.type_of(name)) for name, array in outputs.items()]
     call(*BACKWARD, given, *problem.inputs("x", "weight"), Ints(problem.split), problem.eps, *results)
     return outputs
 
@@ -48,14 +47,14 @@ def check(call, problem: Projection) -> Arrays:
         assert_close(given, expected, problem.dtype, f"part {index} of {problem}")
     outputs = backward(call, problem)
     for name, wanted in problem.expected_gradients().items():
-        assert_close(outputs[name], wanted, problem.dtype, f"{name} of {problem}")
+        assert_close(outputs[name], wanted, problem.type_of(name), f"{name} of {problem}", problem.dtype)
     return {**outputs, **{f"part{index}": part for index, part in enumerate(parts)}}
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("types", TYPES, ids=str)
 @pytest.mark.parametrize(("dim", "split"), PROJECTIONS)
-def test_widths(call, dim, split, dtype):
-    check(call, Projection(tokens=37, dim=dim, split=split, dtype=dtype))
+def test_widths(call, dim, split, types):
+    check(call, Projection(tokens=37, dim=dim, split=split, **types))
 
 
 # Around blocks of tokens: 16 for each of the 48 cores, then more.
@@ -68,16 +67,17 @@ def test_the_most_columns(call):
     check(call, Projection(tokens=50, dim=8, split=(8192, 8192)))
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("types", TYPES, ids=str)
 @pytest.mark.parametrize(("tokens", "dim", "split"), [(600, 24, (700, 200, 900)), (330, 72, (5, 2300, 3, 1))])
-def test_blocks_made_by_panels(call, monkeypatch, tokens, dim, split, dtype):
+def test_blocks_made_by_panels(call, monkeypatch, tokens, dim, split, types):
     """On two cores blocks have so many tokens that their products do not fit; panels end inside parts."""
     monkeypatch.setenv("TWIN_CORES", "2")
-    check(call, Projection(tokens=tokens, dim=dim, split=split, dtype=dtype))
+    check(call, Projection(tokens=tokens, dim=dim, split=split, **types))
 
 
-def test_every_machine_gives_the_same_bits(call, monkeypatch):
-    problem = Projection(tokens=300, dim=72, split=(40, 24, 40), dtype="float16")
+@pytest.mark.parametrize("rows", ["", "float32"])
+def test_every_machine_gives_the_same_bits(call, monkeypatch, rows):
+    problem = Projection(tokens=300, dim=72, split=(40, 24, 40), dtype="float16", rows=rows)
     found = []
     for seed, cores in [("", 48), ("1", 2), ("3", 48), ("4", 6)]:
         monkeypatch.setenv("TWIN_CORES", str(cores))
@@ -145,6 +145,12 @@ def test_what_does_not_fit_is_refused(call, changes):
 def test_gradients_that_do_not_fit_are_refused(call, shapes):
     with refused():
         backward(call, Projection(tokens=9, dim=4, split=(5, 3)), [np.zeros(shape, np.float32) for shape in shapes])
+
+
+def test_rows_of_16_bits_beside_another_type_are_refused(call):
+    for dtype, rows in [("float32", "float16"), ("float16", "bfloat16")]:
+        with refused():
+            forward(call, Projection(tokens=9, dim=4, split=(5, 3), dtype=dtype, rows=rows))
 
 
 def test_rows_wider_than_a_strip_are_refused(call):
