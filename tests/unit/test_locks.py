@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from package_index import PackageIndex
+from packaging.specifiers import SpecifierSet
 from packaging.tags import sys_tags
 
 from grstack import locks, spec
@@ -46,6 +47,23 @@ FBGEMM_CPU = {
     ("3.11", "aarch64"): "26cad5eb6d85d840e3f832e93cd56c111ae45ffd2ccd0623ef85c9ab22981920",
 }
 
+# The makers' list for CANN 8.2 to 9.0. It has protobuf 3.20.x too, where the locks have TensorBoard's later one.
+CANN_NEEDS = {
+    "absl-py": "",
+    "attrs": "",
+    "cffi": ">=1.12.3",
+    "cython": "",
+    "decorator": ">=4.4.0",
+    "numpy": ">=1.19.2,<2",
+    "pathlib2": "",
+    "protobuf": "",
+    "psutil": "",
+    "pyyaml": "",
+    "requests": "",
+    "scipy": "",
+    "sympy": ">=1.5.1",
+}
+
 
 @pytest.mark.parametrize("combination", VERSIONS.locked(), ids=lambda item: locks.lock_name(*item))
 def test_committed_lock_is_current_and_sorted(combination: tuple[str, str, str, str]) -> None:
@@ -71,6 +89,16 @@ def test_committed_lock_has_every_requirement_and_no_second_fbgemm(combination: 
         hashes = {package.name: package.sha256 for package in lock.packages}
         assert hashes["torch-npu"] == TORCH_NPU[python, arch, cann]
         assert hashes["fbgemm-gpu-cpu"] == FBGEMM_CPU[python, arch]
+
+
+@pytest.mark.parametrize(
+    "combination", [c for c in COMBINATIONS if c[0] == "npu"], ids=lambda item: locks.lock_name(*item)
+)
+def test_npu_lock_has_what_cann_s_programs_in_python_ask_for(combination: tuple[str, str, str, str]) -> None:
+    lock = locks.read(ROOT, *combination)
+    versions = {package.name: package.version for package in lock.packages if package.variant == "plain"}
+    assert [name for name in CANN_NEEDS if name not in versions] == []
+    assert [name for name, bounds in CANN_NEEDS.items() if versions[name] not in SpecifierSet(bounds)] == []
 
 
 def test_cpu_build_takes_the_place_of_torch_and_leaves_its_cuda_libraries_out() -> None:
