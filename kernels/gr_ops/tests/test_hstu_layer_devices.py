@@ -96,6 +96,16 @@ def test_gated_output(
         assert_close(ours_one.grad, wanted.grad, dtype, tokens**0.5 if index > 2 else 1.0, rows=kind)
 
 
+@pytest.mark.parametrize("between", [torch.float32, torch.bfloat16], ids=str)
+def test_fake_tensors_have_the_types_of_results(between: torch.dtype, device: str) -> None:
+    shapes = {"attended": (6, 5), "u": (6, 5), "x": (6, 4), "weight": (4, 5), "bias": (4,)}
+    gate, _ = leaves(device, torch.bfloat16, between, **shapes)
+    projection, _ = leaves(device, torch.bfloat16, between, x=(6, 4), weight=(4, 8))
+    arguments = {"hstu_projection": (*projection, [5, 3], EPS), "hstu_gated_output": (*gate, None, 1.0, EPS)}
+    for name, given in arguments.items():
+        torch.library.opcheck(getattr(torch.ops.mxrec, name).default, given, test_utils=("test_faketensor",))
+
+
 def test_worked_example(device: str) -> None:
     """Rows (1, 3) and (0, 2) have norm (-1, 1): with a weight of one, products -1, 1 and their SiLU."""
     x = torch.tensor([[1.0, 3.0], [0.0, 2.0]], device=device)
