@@ -40,7 +40,7 @@ def peak(precision: str, items: int) -> int:
 
 def said(precision: str) -> float:
     """GB without the table, by the operator's page."""
-    found = re.search(r"in fp32 and bf16 \(([\d.]+) and ([\d.]+) GB without the table\)", README.read_text())
+    found = re.search(r"in fp32 and bf16 \(([\d.]+) and ([\d.]+) GB\s+without the table\)", README.read_text())
     assert found is not None
     return float(found.groups()[PRECISIONS.index(precision)])
 
