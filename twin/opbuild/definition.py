@@ -127,16 +127,30 @@ class Operator:
             return f"{lower_camel(p.name)}Ref"
         return "out" if len(self.outputs) - len(self.in_place) == 1 else f"{lower_camel(p.name)}Out"
 
-    def macros(self, combination: int) -> dict[str, str]:
-        """DTYPE_*, ORIG_DTYPE_* and FORMAT_* of one combination."""
-        macros: dict[str, str] = {}
+    def _places(self, combination: int) -> tuple[int, dict[str, int]]:
+        """Its column, and the place in the DataTypeList of each parameter."""
         places, column = {}, combination
         for p in reversed([*self.inputs, *self.outputs]):
             column, places[p.name] = divmod(column, len(p.type_list) or 1)
+        return column, places
+
+    def types(self, combination: int) -> dict[str, int | None]:
+        """Parameter -> its data type in one combination, where it has one."""
+        column, places = self._places(combination)
+        found: dict[str, int | None] = {}
+        for p in [*self.inputs, *self.outputs]:
+            code = p.types[column] if column < len(p.types) else None
+            found[p.name] = p.type_list[places[p.name]] if p.type_list else code
+        return found
+
+    def macros(self, combination: int) -> dict[str, str]:
+        """DTYPE_*, ORIG_DTYPE_* and FORMAT_* of one combination."""
+        macros: dict[str, str] = {}
+        column, _ = self._places(combination)
+        types = self.types(combination)
         for p in [*self.inputs, *self.outputs]:
             upper = p.name.upper()
-            code = p.types[column] if column < len(p.types) else None
-            code = p.type_list[places[p.name]] if p.type_list else code
+            code = types[p.name]
             if code is not None and code in DATA_TYPES:
                 macros[f"ORIG_DTYPE_{upper}"], macros[f"DTYPE_{upper}"] = DATA_TYPES[code]
             form = p.formats[column] if column < len(p.formats) else 2

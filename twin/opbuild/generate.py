@@ -79,10 +79,14 @@ def phase_one(op: Operator, tensors: bool) -> str:
 """
 
 
+def arguments_of_kernel(op: Operator) -> int:
+    shapes = any(p.shape_by_kernel for p in op.outputs)  # one more, for the shapes that the kernel writes
+    return len(op.inputs) + len(op.outputs) + 2 + shapes
+
+
 def pair(op: Operator, objects: Sequence[int], kernel_symbol: str) -> str:
     """The aclnn functions and the kernel table; column j is served by object objects[j]."""
-    shapes = any(p.shape_by_kernel for p in op.outputs)  # one parameter more, for the shapes that the kernel writes
-    count = len(op.inputs) + len(op.outputs) + 2 + shapes
+    count = arguments_of_kernel(op)
     used = sorted(set(objects))
     void_list = ", ".join(["void *"] * count)
     declarations = "\n".join(f'extern "C" void {kernel_symbol}__{n}({void_list});' for n in used)
@@ -117,12 +121,15 @@ extern "C" __attribute__((visibility("default"))) {run_signature(op)}
 """
 
 
-def kernel_unit(op: Operator, kernel_file: str, headers: Headers, number: int, reopened: bool = False) -> str:
+def kernel_unit(
+    op: Operator, kernel_file: str, headers: Headers, number: int, reopened: bool = False, entry: str = ""
+) -> str:
     """One kernel object. The namespace keeps the objects of one operator apart, the entry's name is set by a macro.
 
     The headers that the kernel includes come first: inside the namespace they would declare an API of their own, and
     others would hide that an include is missing. So the macro does not rename what they declare either, as `exp`.
     `reopened`: the kernel adds to namespace AscendC, which then is one of its own with the API's names in it.
+    `entry`: of a kernel that is a template.
     """
     includes = "".join(f"#if __has_include(<{h}>)\n#include <{h}>\n#endif\n" for h in headers.system)
     includes += "".join(f'#include "{h}"\n' for h in headers.api)
@@ -133,7 +140,7 @@ def kernel_unit(op: Operator, kernel_file: str, headers: Headers, number: int, r
 #define {op.snake} {op.snake}__{number}
 namespace kernel_object_{op.snake}_{number} {{
 {api}#include "{kernel_file}"
-}}
+{entry}}}
 """
 
 

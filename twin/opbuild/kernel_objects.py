@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import address_spaces
 import generate
+import kernel_templates
 import source_rules
-from definition import Operator
+from definition import DefinitionError, Operator
+from kernel_templates import KernelTemplate
 from operator_build import Build, BuildError
 
 # Line tables, for the place where a kernel was stopped; a frame of 32 KiB is all the stack that a core has.
@@ -44,7 +47,7 @@ def check_address_spaces(build: Build, unit: Path, flags: list[str]) -> None:
 
 
 def kernel_objects(
-    build: Build, op: Operator, tiling: list[dict[str, Any]], first: int
+    build: Build, op: Operator, tiling: list[dict[str, Any]], templates: list[KernelTemplate], first: int
 ) -> tuple[list[Path], list[int]]:
     """Compile the kernel once per distinct set of macros that its source uses. Returns objects and column -> object."""
     kernel = build.op / "op_kernel" / f"{op.snake}.cpp"
@@ -57,6 +60,9 @@ def kernel_objects(
         default = next((c for c in own if c["operator"] == op.type), own[0])
         tiling_header.write_text(generate.tiling_structs(tiling, default["name"]))
         tiling_flags = [f'-DTWIN_TILING_HEADER="{tiling_header}"']
+    template = kernel_templates.of_operator(templates, op)
+    if template and len(template.structs) == 1:
+        tiling_flags.append(f"-DTWIN_TILING_STRUCT={min(template.structs)}")
     columns = [op.macros(c) for c in range(op.combinations)]
 
     def flags(macros: dict[str, str]) -> list[str]:
@@ -64,6 +70,9 @@ def kernel_objects(
 
     text = build.run([build.cxx, "-std=c++17", "-E", "-dU", *flags(columns[0]), str(kernel)])
     used = used_macros(text, op)
+    entry_of = template_entries(op, template, text)
+    if entry_of and template:
+        used |= {f"DTYPE_{name.upper()}" for name in template.bound(op).values()}
     headers = generate.Headers(system_headers(text, build.include), api_headers(text, build.include))
     reopened = re.search(r"^\s*namespace\s+AscendC\b", own_text(text, build.include), re.MULTILINE) is not None
     keys = [tuple(sorted((k, v) for k, v in macros.items() if k in used)) for macros in columns]
@@ -72,11 +81,13 @@ def kernel_objects(
     def compile_kernel(index: int) -> Path:
         number = first + index
         unit = generated / f"{op.snake}_{number}.cpp"
-        unit.write_text(generate.kernel_unit(op, str(kernel), headers, number, reopened))
+        column = keys.index(distinct[index])
+        entry = entry_of(column) if entry_of else ""
+        unit.write_text(generate.kernel_unit(op, str(kernel), headers, number, reopened, entry))
         extra = [f"-DTWIN_OBJECT={number}", *KERNEL_FLAGS]
         extra += [] if build.sanitize else [DIVISION_FLAG]
         extra += ["-Werror"] if build.werror else []
-        macros = columns[keys.index(distinct[index])]
+        macros = columns[column]
         check_address_spaces(build, unit, [extra[0], *flags(macros)])
         target = build.work / "kernel" / f"{op.snake}_{number}.o"
         return target if build.check_only else build.compile(unit, target, [*extra, *flags(macros)])
@@ -84,6 +95,31 @@ def kernel_objects(
     with ThreadPoolExecutor(build.jobs) as pool:
         objects = list(pool.map(compile_kernel, range(len(distinct))))
     return objects, [first + distinct.index(key) for key in keys]
+
+
+def template_entries(op: Operator, template: KernelTemplate | None, text: str) -> Callable[[int], str] | None:
+    """What gives the entry of a column, where the kernel is a template."""
+    parameters = kernel_templates.parameters_of_kernel(text, op)
+    if parameters is None:
+        return None
+    if template is None:
+        raise DefinitionError(
+            f"{op.type}: op_kernel/{op.snake}.cpp is a template, and op_host includes no "
+            f"ASCENDC_TPL_ARGS_DECL({op.type}, ..)"
+        )
+    if len(parameters) != len(template.declared):
+        raise DefinitionError(
+            f"{op.type}: op_kernel/{op.snake}.cpp has {len(parameters)} template parameters, "
+            f"ASCENDC_TPL_ARGS_DECL({op.type}, ..) has {len(template.declared)}"
+        )
+    bound = template.bound(op)
+
+    def entry(column: int) -> str:
+        types = op.types(column)
+        combinations = template.combinations({name: types[tensor] for name, tensor in bound.items()})
+        return kernel_templates.entry(op, combinations, parameters, generate.arguments_of_kernel(op))
+
+    return entry
 
 
 def used_macros(text: str, op: Operator) -> set[str]:

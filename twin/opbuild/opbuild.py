@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ sys.path.insert(0, str(HERE))
 import address_spaces  # noqa: E402
 import generate  # noqa: E402
 import host_compiler  # noqa: E402
+import kernel_templates  # noqa: E402
 from definition import DefinitionError, Operator, check, check_socs, habits, parse  # noqa: E402
 from kernel_objects import kernel_objects  # noqa: E402
+from kernel_templates import KernelTemplate  # noqa: E402
 from operator_build import CORES, CORES_BUILT, Build, BuildError  # noqa: E402
 from vendor_tree import lay_out  # noqa: E402
 
@@ -44,8 +47,17 @@ def check_host_language(build: Build, source: Path) -> None:
         ) from None
 
 
-def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict[str, Any]]]:
-    """Compile op_host, run the dump program on it. Returns objects, operators, tiling classes."""
+@dataclass(frozen=True)
+class Described:
+    """What op_host registers."""
+
+    operators: list[Operator]
+    tiling: list[dict[str, Any]]  # classes of tiling data
+    templates: list[KernelTemplate]
+
+
+def describe(build: Build) -> tuple[list[Path], Described]:
+    """Compile op_host, run the dump program on it. Returns the objects, and what they register."""
     sources = sorted((build.op / "op_host").glob("*.cpp"))
     if not sources:
         raise BuildError(f"{build.op}/op_host holds no .cpp file")
@@ -72,7 +84,7 @@ def describe(build: Build) -> tuple[list[Path], list[Operator], list[dict[str, A
         warn_of_habits(build, op)
         if not (build.op / "op_kernel" / f"{op.snake}.cpp").is_file():
             raise BuildError(f"{op.type}: op_kernel/{op.snake}.cpp does not exist (the snake case of the type)")
-    return objects, operators, data["tiling_classes"]
+    return objects, Described(operators, data["tiling_classes"], kernel_templates.parse(data["kernel_templates"]))
 
 
 def warn_of_habits(build: Build, op: Operator) -> None:
@@ -119,11 +131,11 @@ def deliver(made: Path, target: Path) -> None:
     arrived.rename(target)
 
 
-def link_opapi(build: Build, host: list[Path], operators: list[Operator], tiling: list[dict[str, Any]]) -> Path:
+def link_opapi(build: Build, host: list[Path], described: Described) -> Path:
     kernels: list[Path] = []
     pairs: list[Path] = []
-    for op in operators:
-        objects, column_objects = kernel_objects(build, op, tiling, len(kernels))
+    for op in described.operators:
+        objects, column_objects = kernel_objects(build, op, described.tiling, described.templates, len(kernels))
         kernels += objects
         source = build.work / "generated" / f"aclnn_{op.snake}.cpp"
         source.write_text(generate.pair(op, column_objects, op.snake))
@@ -225,15 +237,16 @@ def main(argv: list[str] | None = None) -> int:
                 make_cores(build, args.make_cores.resolve())
                 print(f"opbuild: the cores -> {args.make_cores}")
                 return 0
-            host, operators, tiling = describe(build)
+            host, described = describe(build)
+            operators = described.operators
             if not build.any_soc:
                 check_socs(operators, build.socs)
             if build.check_only:
                 for op in operators:
-                    kernel_objects(build, op, tiling, 0)
+                    kernel_objects(build, op, described.tiling, described.templates, 0)
                 print(f"opbuild: {', '.join(op.type for op in operators)}: checked")
                 return 0
-            opapi = link_opapi(build, host, operators, tiling)
+            opapi = link_opapi(build, host, described)
             root = lay_out(build, operators, opapi, host)
         except (BuildError, DefinitionError) as error:
             print(f"opbuild: {error}", file=sys.stderr)

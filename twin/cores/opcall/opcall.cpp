@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ascendc/host_api/tiling/template_argument.h"
 #include "ascendc/tiling.h"
 #include "keys.h"
 #include "launch_plan.h"
@@ -29,6 +30,11 @@ std::string Text(const gert::Shape& shape) {
     text += (i == 0 ? "" : ", ") + std::to_string(shape.GetDim(i));
   }
   return text + "]";
+}
+
+// Of kernels that are templates: what GET_TPL_TILING_KEY had against its arguments.
+std::string WhyNoTemplateKey(uint64_t key) {
+  return key == optiling::kNoTemplateKey ? ": " + optiling::KernelTemplate::Refusal() : "";
 }
 
 gert::Tensor TensorOf(const aclTensor& handle) {
@@ -397,7 +403,8 @@ aclnnStatus AclnnCall::Plan(uint64_t* workspaceSize, aclOpExecutor** executor) {
     const auto at = Combination(column);
     const auto& keys = TilingKeys(kernels_.objectOfColumn[at]);
     if (!keys.empty() && keys.count(context.GetTilingKey()) == 0) {
-      return Fail(kNoKernel, "no kernel for tiling key " + std::to_string(context.GetTilingKey()));
+      return Fail(kNoKernel, "no kernel for tiling key " + std::to_string(context.GetTilingKey()) +
+                                 WhyNoTemplateKey(context.GetTilingKey()));
     }
     for (const auto size : context.Workspaces()) {
       bytes += (size + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;

@@ -70,7 +70,10 @@ bool TilingKeyIs() {
 #define REGISTER_TILING_DEFAULT(Struct) using TwinDefaultTiling = Struct
 #define REGISTER_TILING_FOR_TILINGKEY(expression, Struct) \
   static_assert(sizeof(expression) > 1 && sizeof(Struct) > 0, "tiling class")
-#define GET_TILING_DATA(name, tiling) auto name = ::twin::LoadTiling<TwinDefaultTiling>(tiling)
+#ifndef TWIN_TILING_STRUCT  // the builder's, where a tiling template names one (ASCENDC_TPL_TILING_STRUCT_SEL)
+#define TWIN_TILING_STRUCT TwinDefaultTiling
+#endif
+#define GET_TILING_DATA(name, tiling) auto name = ::twin::LoadTiling<TWIN_TILING_STRUCT>(tiling)
 #define GET_TILING_DATA_WITH_STRUCT(Struct, name, tiling) auto name = ::twin::LoadTiling<Struct>(tiling)
 #define GET_TILING_DATA_MEMBER(Struct, member, variable, tiling) \
   const auto variable = ::twin::LoadTiling<Struct>(tiling).member

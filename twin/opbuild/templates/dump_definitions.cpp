@@ -1,7 +1,8 @@
-// Prints the registered operator definitions and tiling classes as JSON.
+// Prints the registered operator definitions, tiling classes and kernel templates as JSON.
 #include <cstdio>
 #include <string>
 
+#include "ascendc/host_api/tiling/template_argument.h"
 #include "register/op_def_registry.h"
 #include "register/op_impl_registry.h"
 #include "register/tilingdata_base.h"
@@ -84,6 +85,42 @@ void Outputs(const ops::OpParameters& outputs, const std::set<int32_t>& shapesBy
   List(outputs, [&](const auto& p) { Parameter(*p, shapesByKernel.count(at++) != 0); });
 }
 
+const char* KindName(optiling::TemplateParameter::Kind kind) {
+  using Kind = optiling::TemplateParameter::Kind;
+  switch (kind) {
+    case Kind::kDataType:
+      return "data_type";
+    case Kind::kFormat:
+      return "format";
+    case Kind::kUnsigned:
+      return "unsigned";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kKernelType:
+      return "kernel_type";
+    case Kind::kDeterministic:
+      return "deterministic";
+    case Kind::kTilingStruct:
+      return "tiling_struct";
+  }
+  return "";
+}
+
+void TemplateParameters(const optiling::KernelTemplate::Parameters& parameters) {
+  using Parameter = optiling::TemplateParameter;
+  List(parameters, [](const Parameter& p) {
+    std::printf("{\"name\": \"%s\", \"kind\": \"%s\", \"bits\": %u, \"values\": ", p.name.c_str(), KindName(p.kind),
+                p.bits);
+    List(p.values, [](uint64_t value) { std::printf("%llu", static_cast<unsigned long long>(value)); });
+    const uint64_t side = p.binding >= Parameter::kOutput ? Parameter::kOutput : Parameter::kInput;
+    std::printf(", \"side\": \"%s\", \"index\": %llu}",
+                p.binding == 0               ? ""
+                : side == Parameter::kOutput ? "outputs"
+                                             : "inputs",
+                static_cast<unsigned long long>(p.binding == 0 ? 0 : p.binding - side));
+  });
+}
+
 }  // namespace
 
 int main() {
@@ -121,6 +158,14 @@ int main() {
                   f.name.c_str(), f.count, f.nested ? "true" : "false");
     });
     std::printf("}");
+  });
+  std::printf(", \"kernel_templates\": ");
+  List(optiling::KernelTemplates(), [](const optiling::KernelTemplate* entry) {
+    std::printf("{\"op\": \"%s\", \"declared\": ", entry->op.c_str());
+    TemplateParameters(entry->declared);
+    std::printf(", \"selections\": ");
+    List(entry->selections, TemplateParameters);
+    std::printf("}\n");
   });
   std::printf("}\n");
   return 0;

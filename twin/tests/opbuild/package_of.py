@@ -29,6 +29,7 @@ FEW = (
     "abs_padded",
     "repeat_interleave_custom",
     "axpy_in_place",
+    "affine_template",
 )
 
 

@@ -227,6 +227,17 @@ CASES = (
         sizes=(1, 9, 100),
     ),
     Case("AbsPadded", "abs_padded", floats(), np.abs, lenient=True),
+    Case("AffineTemplate", "affine_template", floats(), lambda x: 2 * x, (2.0, 0.0), sizes=(1, 512, 513, 1999)),
+    Case("AffineTemplate", "affine_template", floats(), lambda x: 2 * x + 0.5, (2.0, 0.5), sizes=(1, 512, 513, 1999)),
+    Case(
+        "AffineTemplate",
+        "affine_template",
+        floats(**HALF),
+        lambda x: 2 * x + 0.5,
+        (2.0, 0.5),
+        sizes=(1, 512, 513, 1999),
+        tolerance=1e-3,
+    ),
     Case("EvenLanes", "even_lanes", floats(), lambda x: x[::2], sizes=(1, 8, 63, 64, 500)),
     Case("HardShrinkCustom", "hard_shrink_custom", floats(), lambda x: np.where(abs(x) > 0.75, x, 0), (0.75,)),
     Case("HardShrinkCustom", "hard_shrink_custom", floats(**HALF), lambda x: np.where(abs(x) > 0.75, x, 0), (0.75,)),
@@ -425,6 +436,19 @@ def test_a_scalar_of_another_type_is_converted(host, few):
     y = np.empty_like(x)
     host.call(few, "ClipByValue", x, aclnn_host.Scalar(np.array(-2, np.int64)), aclnn_host.Scalar(np.array(1.5)), y)
     np.testing.assert_array_equal(y, np.clip(x, -2, 1.5))
+
+
+@pytest.mark.parametrize(
+    ("length", "dtype", "shift", "reason"),
+    [
+        (2000, "float32", 0.5, "D_T_X = 0, BUFFERS = 3, HAS_SHIFT = 1: no ASCENDC_TPL_ARGS_SEL of AffineTemplate has"),
+        (8, "float16", 0.0, "D_T_X = 1, BUFFERS = 1, HAS_SHIFT = 0: no ASCENDC_TPL_ARGS_SEL of AffineTemplate has"),
+    ],
+)
+def test_template_parameters_that_are_not_selected_are_refused(host, few, length, dtype, shift, reason):
+    x = np.ones(length, dtype)
+    with pytest.raises(RuntimeError, match=rf"561003: .*no kernel for tiling key \d+: {reason}"):
+        host.call(few, "AffineTemplate", x, 2.0, shift, np.empty_like(x))
 
 
 @pytest.mark.slow
