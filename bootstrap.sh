@@ -37,7 +37,7 @@ fi
 mkdir .venv
 touch "$mark"
 "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes --no-deps \
     -r locks/tools-dev.txt || {
     rm -rf .venv
     die "the toolchain's packages cannot be installed" "check the package index: pip config list"

@@ -7,6 +7,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 import filelock
@@ -19,7 +21,11 @@ from grstack.files import disk_full, free_bytes
 from grstack.needs import DISK_LEFT, GIB, disk_needed
 from grstack.paths import Paths
 from grstack.plan import Kind, Plan, Step
-from grstack.report import BuildReport, result_of
+from grstack.report import BuildReport, StepResult, result_of
+from grstack.run import Runner
+from grstack.side_by_side import SideBySide, beside
+
+OPERATORS_AT_ONCE = 2
 
 
 def execute(
@@ -87,28 +93,82 @@ def _run(
     artefacts = Artefacts(paths)
     inputs = Inputs()
     steps, to_do = _select(plan, engine, until)
-    for number, step in enumerate(steps, 1):
+    results: dict[str, StepResult] = {}
+
+    def carry_out(step: Step) -> None:
+        nonlocal inputs
         begun = time.monotonic()
-        status = "kept"
-        if step.name in to_do:
-            console.print(f"[bold]{number}/{len(steps)} {step.name}[/bold] {step.summary}", highlight=False)
-            try:
-                check_disk((paths.build, paths.cache, *engine.places()), plan.target)
-                if step.kind is Kind.WHEELS:
-                    inputs, status = fetch(), "verified"
-                    report.wheels = inputs.names
-                else:
-                    engine.build(plan, step, inputs)
-                    status = "built"
-            except BaseException:
-                report.steps.append(result_of(step, "failed", time.monotonic() - begun, "", {}))
-                raise
-            console.print(f"    {status} in {time.monotonic() - begun:.1f} s", style="green")
+        number = steps.index(step) + 1
+        console.print(f"[bold]{number}/{len(steps)} {step.name}[/bold] {step.summary}", highlight=False)
+        try:
+            check_disk((paths.build, paths.cache, *engine.places()), plan.target)
+            if step.kind is Kind.WHEELS:
+                inputs, status = fetch(), "verified"
+                report.wheels = inputs.names
+            else:
+                engine.build(plan, step, inputs)
+                status = "built"
+        except BaseException:
+            results[step.name] = result_of(step, "failed", time.monotonic() - begun, "", {})
+            raise
+        console.print(f"    {status} in {time.monotonic() - begun:.1f} s", style="green")
+        note(step, status, time.monotonic() - begun)
+
+    def note(step: Step, status: str, seconds: float) -> None:
         files = {}
         if step.kind is Kind.COMPONENT and artefacts.exists(step):
             files = artefacts.manifest(step)
             artefacts.mark_used(step)
-        report.steps.append(result_of(step, status, time.monotonic() - begun, engine.locate(plan, step), files))
+        results[step.name] = result_of(step, status, seconds, engine.locate(plan, step), files)
+
+    try:
+        for step in steps:
+            if step.name not in to_do:
+                note(step, "kept", 0.0)
+        for group in groups([step for step in steps if step.name in to_do]):
+            _carry_out(group, carry_out, engine.runner)
+    finally:
+        report.steps += [results[step.name] for step in steps if step.name in results]
+
+
+def groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """The steps in their order; those of one group are built side by side.
+
+    Most compile with all cores and much memory. Downloads leave the cores to the base, and an operator, which is small,
+    waits for the disk and for one core half of its time.
+    """
+    left = list(steps)
+    while left:
+        first = left[0]
+        if first.kind is Kind.WHEELS:
+            group = [first, *takewhile(_is_base, left[1:])]
+        elif _is_operator(first):
+            group = list(takewhile(_is_operator, left))
+        else:
+            group = [first]
+        yield group
+        del left[: len(group)]
+
+
+def _is_base(step: Step) -> bool:
+    return step.kind is Kind.BASE
+
+
+def _is_operator(step: Step) -> bool:
+    return step.name.startswith("operators/")
+
+
+def _carry_out(group: Sequence[Step], one: Callable[[Step], None], runner: Runner) -> None:
+    first, *others = group
+    if not others:
+        one(first)
+    elif first.kind is Kind.WHEELS:  # its progress has the terminal
+        (base,) = others
+        with beside(partial(one, base), runner):
+            one(first)
+    else:
+        jobs = {step.name: partial(one, step) for step in group}
+        SideBySide(jobs, at_once=OPERATORS_AT_ONCE, runner=runner).run()
 
 
 def check_disk(places: Sequence[Path], target: str) -> None:

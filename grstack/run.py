@@ -115,7 +115,7 @@ class Runner:
         """Runs a long command. Its output goes to `log`, its last line to the terminal; `show` prints all of it.
 
         The terminal sees `title`, if there is one, in place of the command line. Several threads may do so at once,
-        into logs of their own and with `show`.
+        into logs of their own; the terminal's last line is the main thread's.
 
         With `pass_on` the first Ctrl-C or SIGTERM goes to the command, which has the time that it takes to end: a
         training saves. A second ends it at once, as the first does otherwise. For the main thread alone.
@@ -209,7 +209,8 @@ class Runner:
                 signal.signal(number, handler)
 
     def _progress(self, show: bool) -> AbstractContextManager[Live | None]:
-        if show or not self.console.is_terminal:
+        alone = threading.current_thread() is threading.main_thread()  # else several would write one line
+        if show or not alone or not self.console.is_terminal:
             return nullcontext()
         return Live(Spinner("dots"), console=self.console, transient=True)
 

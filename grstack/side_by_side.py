@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.live import Live
@@ -13,10 +15,27 @@ from rich.text import Text
 from grstack.run import Runner
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    said: str
+    code: int | None = None
+    error: BaseException | None = None
+
+
+def _captured(job: Callable[[], int | None], console: Console) -> _Outcome:
+    """A job's end, with what its thread printed: also of one that raises, since its words say what the error is of."""
+    with console.capture() as said:
+        try:
+            code, error = job(), None
+        except BaseException as raised:
+            code, error = None, raised
+    return _Outcome(said.get(), code, error)
+
+
 class SideBySide:
     """`jobs` by title, begun in this order. Their commands are the runner's, and they print on its console."""
 
-    def __init__(self, jobs: Mapping[str, Callable[[], int]], *, at_once: int, runner: Runner) -> None:
+    def __init__(self, jobs: Mapping[str, Callable[[], int | None]], *, at_once: int, runner: Runner) -> None:
         self.jobs = jobs
         self.at_once = at_once
         self.runner = runner
@@ -36,27 +55,25 @@ class SideBySide:
                     return self._show(futures)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                while not all(future.done() for future in futures):  # one may be about to start its command
-                    self.runner.end_all()
-                    time.sleep(0.1)
+                _end(futures, self.runner)
                 raise
 
-    def _one(self, title: str) -> tuple[str, int]:
+    def _one(self, title: str) -> _Outcome:
         self._began[title] = time.monotonic()
-        with self.runner.console.capture() as said:  # what this thread prints
-            code = self.jobs[title]()
-        return said.get(), code
+        return _captured(self.jobs[title], self.runner.console)
 
-    def _show(self, futures: dict[Future[tuple[str, int]], str]) -> list[str]:
+    def _show(self, futures: dict[Future[_Outcome], str]) -> list[str]:
         left, failed = set(futures), []
         while left:
             ended, left = wait(left, return_when=FIRST_COMPLETED)
             for future in ended:
-                said, code = future.result()
-                self.console.print(Text.from_ansi(said), soft_wrap=True)
+                outcome = future.result()
+                self.console.print(Text.from_ansi(outcome.said), soft_wrap=True)
+                if outcome.error is not None:
+                    raise outcome.error
                 del self._began[futures[future]]
                 self._done += 1
-                if code:
+                if outcome.code:
                     failed.append(futures[future])
         return failed
 
@@ -64,3 +81,28 @@ class SideBySide:
         now = time.monotonic()
         running = [f"{title} ({now - began:.0f} s)" for title, began in tuple(self._began.items())]
         return Text(f"{self._done} of {len(self.jobs)} done; now {', '.join(running)}", style="dim")
+
+
+@contextmanager
+def beside(job: Callable[[], None], runner: Runner) -> Iterator[None]:
+    """`job` in a thread of its own during the block: what it prints comes when it is done and the block is over.
+
+    An interruption, or an error in the block, ends the job; one of the job is raised at the end of the block.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(_captured, job, runner.console)
+        try:
+            yield
+            outcome = future.result()
+        except BaseException:
+            _end([future], runner)
+            raise
+    runner.console.print(Text.from_ansi(outcome.said), soft_wrap=True)
+    if outcome.error is not None:
+        raise outcome.error
+
+
+def _end(futures: Iterable[Future[_Outcome]], runner: Runner) -> None:
+    while not all(future.done() for future in futures):  # one may be about to start its command
+        runner.end_all()
+        time.sleep(0.1)

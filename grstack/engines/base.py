@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from grstack.launch.access import Access
 from grstack.plan import Plan, Step
+from grstack.run import Runner
 from grstack.spec import Base
 
 IMAGE_VENV = "/opt/grstack/venv"
@@ -62,6 +63,7 @@ class Inputs:
 class Engine(Protocol):
     name: str
     isolates: bool  # whether runs cannot see each other's processes, shared memory and ports
+    runner: Runner
 
     def resolve_base(self, base: Base, platform: str, *, act: bool = True) -> str:
         """What the base will be: a digest reference if it can be had, else `bootstrap:<distribution>/<suite>`.

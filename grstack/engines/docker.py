@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -62,6 +63,7 @@ class DockerEngine:
         self.runner = runner
         self.settings = settings
         self.artefacts = Artefacts(paths)
+        self._one_at_a_time = threading.Lock()  # several steps may be built at once
         self.context = SecurityContext(selinux=Machine().selinux)  # of what is no run with devices
 
     @cached_property
@@ -149,7 +151,8 @@ class DockerEngine:
 
     def build(self, plan: Plan, step: Step, inputs: Inputs) -> None:
         log = self.paths.logs / f"{step.name.replace('/', '-')}.log"
-        _ = self.leftovers_removed
+        with self._one_at_a_time:
+            _ = self.leftovers_removed
         match step.kind:
             case Kind.BASE if plan.base.startswith("bootstrap:"):
                 self._bootstrap(plan, step, log)

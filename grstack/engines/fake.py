@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from rich.console import Console
+
 from grstack.engines.base import Inputs, Mount
 from grstack.launch.access import Access
 from grstack.plan import Plan, Step
+from grstack.run import Runner
 from grstack.spec import Base
 
 
@@ -18,6 +21,7 @@ class FakeEngine:
 
     def __init__(self, *, fail: Callable[[Step], BaseException | None] = lambda step: None, exit_code: int = 0) -> None:
         self.fail = fail
+        self.runner = Runner(Console(quiet=True))
         self.exit_code = exit_code
         self.built: dict[str, str] = {}
         self.history: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from rich.console import Console
 from grstack.engines import Inputs
 from grstack.engines.fake import FakeEngine
 from grstack.errors import DiskFull, Interrupted, StepError
-from grstack.execute import build_lock, check_disk, execute
+from grstack.execute import build_lock, check_disk, execute, groups
 from grstack.needs import DISK_LEFT, GIB
 from grstack.paths import Paths
 from grstack.plan import Plan, Step, make_plan
@@ -89,6 +90,7 @@ def test_until_builds_only_what_is_asked_for(paths: Paths) -> None:
     assert "operators/one" in engine.history and "torchrec" not in engine.history and "image" not in engine.history
 
 
+@pytest.mark.parametrize("at", ["base", "torchrec", "operators/one"])
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
@@ -98,21 +100,67 @@ def test_until_builds_only_what_is_asked_for(paths: Paths) -> None:
     ],
 )
 def test_a_stopped_build_continues_where_it_stopped(
-    paths: Paths, error: BaseException, expected: type[Exception]
+    paths: Paths, error: BaseException, expected: type[Exception], at: str
 ) -> None:
     def fail(step: Step) -> BaseException | None:
-        return error if step.name == "torchrec" else None
+        return error if step.name == at else None
 
     engine = FakeEngine(fail=fail)
     with pytest.raises(expected):
         run(paths, engine)
     done = set(engine.built)
-    assert "torchrec" not in done and "image" not in done
+    assert at not in done and "image" not in done
     engine.fail = lambda step: None
     engine.history.clear()
     run(paths, engine)
     assert not done & set(engine.history)
     assert engine.history[-1] == "image"
+
+
+class Meeting(FakeEngine):
+    """Each of `names` is not built before the others have begun."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+        self.all_here = threading.Barrier(len(names), timeout=60)
+
+    def build(self, plan: Plan, step: Step, inputs: Inputs) -> None:
+        if step.name in self.names:
+            self.all_here.wait()
+        super().build(plan, step, inputs)
+
+
+def test_two_operators_are_built_at_once(paths: Paths) -> None:
+    engine = Meeting("operators/one", "operators/two")
+    report = run(paths, engine)
+    names = [step.name for step in report.steps]
+    assert names == [step.name for step in plan_of(paths).steps if step.name in names]  # in order, whoever came first
+
+
+def test_the_base_is_made_while_wheels_are_fetched(paths: Paths) -> None:
+    engine = Meeting("wheels", "base")
+
+    def fetch() -> Inputs:
+        engine.all_here.wait()
+        return Inputs()
+
+    report = execute(plan_of(paths), engine, paths, fetch, Console(quiet=True))
+    statuses = {step.name: step.status for step in report.steps}
+    assert (statuses["wheels"], statuses["base"]) == ("verified", "built")
+
+
+def test_a_base_that_fails_and_wheels_that_are_there_are_both_reported(paths: Paths) -> None:
+    with pytest.raises(StepError, match="no base"):
+        run(paths, FakeEngine(fail=lambda step: StepError("no base") if step.name == "base" else None))
+    steps = json.loads((paths.build / "build-report.json").read_text())["steps"]
+    assert {step["name"]: step["status"] for step in steps} == {"wheels": "verified", "base": "failed"}
+
+
+def test_what_is_large_is_built_by_itself(paths: Paths) -> None:
+    found = [[step.name for step in group] for group in groups(plan_of(paths).steps)]
+    assert ["wheels", "base"] in found and ["operators/one", "operators/two"] in found
+    assert all(len(group) == 1 for group in found if group[0] not in ("wheels", "operators/one"))
 
 
 def test_a_second_build_waits_and_says_so(paths: Paths) -> None:

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from grstack.run import CommandFailed, Runner
-from grstack.side_by_side import SideBySide
+from grstack.side_by_side import SideBySide, beside
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -107,3 +107,38 @@ def test_an_interruption_ends_the_commands(tmp_path: Path) -> None:
         with pytest.raises(ProcessLookupError):
             os.kill(int(mark.read_text()), 0)
     assert not (tmp_path / "2").exists()
+
+
+def test_what_runs_beside_prints_at_the_end_and_its_error_is_raised_there(
+    runner: Runner, out: io.StringIO, tmp_path: Path
+) -> None:
+    def job() -> None:
+        runner.stream(["sh", "-c", "echo beside; exit 3"], log=tmp_path / "log", show=True)
+
+    with pytest.raises(CommandFailed, match="exit code 3"), beside(job, runner):
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "log").exists() or "[exit 3" not in (tmp_path / "log").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        runner.console.print("the block")
+    said = [line for line in out.getvalue().splitlines() if line and not line.startswith("+ ")]
+    assert said == ["the block", "beside"]
+
+
+def test_an_error_of_the_block_ends_what_runs_beside(runner: Runner, tmp_path: Path) -> None:
+    ended: list[int] = []
+
+    def job() -> None:
+        try:
+            runner.stream(["sh", "-c", "touch begun; sleep 600"], log=tmp_path / "log", cwd=tmp_path)
+        except CommandFailed as error:
+            ended.append(error.code)
+            raise
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), beside(job, runner):
+        while not (tmp_path / "begun").exists():
+            assert time.monotonic() < began + 60
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert ended == [-signal.SIGTERM] and time.monotonic() < began + 60
