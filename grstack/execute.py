@@ -111,7 +111,7 @@ def _run(
         except BaseException:
             results[step.name] = result_of(step, "failed", time.monotonic() - begun, "", {})
             raise
-        console.print(f"    {status} in {time.monotonic() - begun:.1f} s", style="green")
+        console.print(f"    {step.name}: {status} in {time.monotonic() - begun:.1f} s", style="green")
         note(step, status, time.monotonic() - begun)
 
     def note(step: Step, status: str, seconds: float) -> None:

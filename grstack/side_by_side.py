@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -85,24 +86,21 @@ class SideBySide:
 
 @contextmanager
 def beside(job: Callable[[], None], runner: Runner) -> Iterator[None]:
-    """`job` in a thread of its own during the block: what it prints comes when it is done and the block is over.
+    """`job` in a thread of its own during the block, printing as it goes.
 
     An interruption, or an error in the block, ends the job; one of the job is raised at the end of the block.
     """
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(_captured, job, runner.console)
+        future = pool.submit(job)
         try:
             yield
-            outcome = future.result()
+            future.result()
         except BaseException:
             _end([future], runner)
             raise
-    runner.console.print(Text.from_ansi(outcome.said), soft_wrap=True)
-    if outcome.error is not None:
-        raise outcome.error
 
 
-def _end(futures: Iterable[Future[_Outcome]], runner: Runner) -> None:
+def _end(futures: Iterable[Future[Any]], runner: Runner) -> None:
     while not all(future.done() for future in futures):  # one may be about to start its command
         runner.end_all()
         time.sleep(0.1)

@@ -109,7 +109,7 @@ def test_an_interruption_ends_the_commands(tmp_path: Path) -> None:
     assert not (tmp_path / "2").exists()
 
 
-def test_what_runs_beside_prints_at_the_end_and_its_error_is_raised_there(
+def test_what_runs_beside_prints_meanwhile_and_its_error_is_raised_at_the_end(
     runner: Runner, out: io.StringIO, tmp_path: Path
 ) -> None:
     def job() -> None:
@@ -122,7 +122,7 @@ def test_what_runs_beside_prints_at_the_end_and_its_error_is_raised_there(
             time.sleep(0.01)
         runner.console.print("the block")
     said = [line for line in out.getvalue().splitlines() if line and not line.startswith("+ ")]
-    assert said == ["the block", "beside"]
+    assert said == ["beside", "the block"]
 
 
 def test_an_error_of_the_block_ends_what_runs_beside(runner: Runner, tmp_path: Path) -> None:
