@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from grstack.engines.docker import KEY
+from grstack.engines.names import KEY
 from grstack.paths import Paths
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,6 +14,7 @@ from grstack import inputs, keys, labels, layers, locks
 from grstack.engines import docker_cli, names
 from grstack.engines.bootstrap import host_secrets
 from grstack.engines.docker import DockerEngine
+from grstack.engines.docker_build import note_image
 from grstack.errors import EngineError, UnsupportedError
 from grstack.execute import build_lock, check_disk
 from grstack.locks import Lock
@@ -94,7 +95,7 @@ class NotebookImage:
         env = {"DOCKER_BUILDKIT": "1", **proxies}
         self.s.runner.stream(argv, log=paths.logs / "notebook.log", env=env, title=title)
         self._check_layers((context / "notebook/Dockerfile").read_text())
-        self.engine.note(self.key)
+        note_image(paths, self.key)
         shutil.rmtree(context, ignore_errors=True)
         console.print(f"    built in {time.monotonic() - begun:.1f} s", style="green")
 

@@ -48,7 +48,7 @@ class Engine:
         self.engine = DockerEngine(paths, Runner(Console(file=self.out, width=2000)), Settings())
         self.engine.cli = client
         self.engine.client = self.store = Store()
-        self.engine.leftovers_removed = 0
+        self.engine.builds.leftovers_removed = 0
 
     @property
     def plan(self) -> Plan:
