@@ -1,5 +1,4 @@
 // Arenas that take the memory of those that are gone: what is in it, and how much of it is kept.
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -19,9 +18,10 @@ size_t idle() { return MappingPool::instance().idle(); }
 
 void fill(const Arena& arena) { std::memset(arena.data(), 0xa5, arena.size()); }
 
+// Each byte beside the next, by a call that ThreadSanitizer checks as a range: a loop takes it a minute.
 bool all(const Arena& arena, size_t first, size_t last, unsigned char value) {
-  return std::all_of(arena.data() + first, arena.data() + last,
-                     [=](char byte) { return static_cast<unsigned char>(byte) == value; });
+  const char* data = arena.data() + first;
+  return static_cast<unsigned char>(*data) == value && std::memcmp(data, data + 1, last - first - 1) == 0;
 }
 
 void leave_filled(size_t reserve, size_t bytes) {
