@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,12 @@ OF_TABLES = '#include "opcall/opcall.h"\n'
 STANDARD = ("algorithm", "atomic", "chrono", "condition_variable", "deque", "fstream", "functional", "map", "memory")
 STANDARD += ("mutex", "optional", "set", "sstream", "string", "thread", "unordered_map", "vector")
 OF_RUNTIME = "".join(f"#include <{name}>\n" for name in STANDARD)  # half of what compiling one of its files takes
+OF_CORES = (  # compiled together: half of a file's time is what its neighbours' headers and templates take, too
+    ("core", "cross_flags", "cube", "fiber", "scheduler", "watchdog"),
+    ("memory", "gm_history", "l2_cache", "ub_shadow", "keys"),
+    ("opcall", "opcall_arguments", "platform", "scalars", "views"),
+    ("launch_plan", "output_shapes", "arithmetic", "bulk", "product"),
+)
 sys.path.insert(0, str(TWIN / "opbuild"))
 
 import kernel_objects  # noqa: E402
@@ -58,6 +65,13 @@ def wheel_includes() -> list[str]:
     include = Path(spec.origin).parent / "include"
     folders = [include / "third_party/acl/inc", include / "third_party/hccl/inc", include]
     return [word for folder in folders for word in ("-isystem", str(folder))]
+
+
+def compiled_together(folder: Path) -> list[list[str]]:
+    """The groups in which the recipe compiles a library of the runtime."""
+    return [
+        group.split() for group in re.findall(r"compile_together\((.*?)\)", (folder / "CMakeLists.txt").read_text())
+    ]
 
 
 def table_unit(operator: Operator) -> str:
@@ -116,14 +130,24 @@ class Workshop:
                 self._headers[includes] = header
         return ["-Werror=invalid-pch", "-include", str(self._headers[includes])]
 
-    def compile_all(self, sources: Sequence[Path], extra: Sequence[str]) -> list[Path]:
+    def compile_all(
+        self, sources: Sequence[Path], extra: Sequence[str], together: Sequence[Sequence[str]] = ()
+    ) -> list[Path]:
+        """Each of `sources`, those with the names of a group of `together` as one unit."""
         headers = self.precompiled(OF_RUNTIME, ())
+        left = {source.stem: source for source in sources}
+        units = []
+        for group in together:
+            unit = self.folder / "together" / left[group[0]].parent.name / f"{group[0]}.cpp"
+            unit.parent.mkdir(parents=True, exist_ok=True)
+            unit.write_text("".join(f'#include "{left.pop(name)}"\n' for name in group))
+            units.append(unit)
 
         def one(source: Path) -> Path:
             return self.compile(source, self.folder / source.parent.name / f"{source.stem}.o", [*headers, *extra])
 
         with ThreadPoolExecutor(self.jobs) as pool:
-            return list(pool.map(one, sources))
+            return list(pool.map(one, [*units, *left.values()]))
 
     def link(self, objects: Sequence[Path], name: str) -> Path:
         program = self.folder / name
@@ -137,7 +161,8 @@ class Workshop:
         for part in parts:
             if part not in self._runtime:
                 sources = sorted((RUNTIME / part).glob("*.cpp"))
-                self._runtime[part] = self.compile_all(sources, [f"-I{RUNTIME / 'include'}", *wheel_includes()])
+                folders = [f"-I{RUNTIME / 'include'}", *wheel_includes()]
+                self._runtime[part] = self.compile_all(sources, folders, compiled_together(RUNTIME / part))
         return [file for part in parts for file in self._runtime[part]]
 
     def core_objects(self) -> list[Path]:
@@ -146,7 +171,7 @@ class Workshop:
         if not self._cores and not self.own_runtime and (built := lib64().parent / "tools/cores/cores.o").is_file():
             self._cores = [built]
         if not self._cores:
-            self._cores = self.compile_all(sorted(CORES.rglob("*.cpp")), self._host_flags())
+            self._cores = self.compile_all(sorted(CORES.rglob("*.cpp")), self._host_flags(), OF_CORES)
             if self.own_runtime:
                 self._cores += self.runtime_objects(["acl", "nnopbase"])
         return self._cores
