@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "twin/opbuild"))
 
 import address_spaces  # noqa: E402
+import host_compiler  # noqa: E402
+from opbuild import DUMP, dump_beside  # noqa: E402
 
 OPERATORS = sorted(folder.parent for folder in (ROOT / "kernels/operators").glob("*/op_kernel"))
 EXAMPLE = ROOT / "twin/tests/opbuild/scale_rows"
@@ -34,9 +36,22 @@ def key(operator: Path) -> str:
     return digest.hexdigest()
 
 
-def opbuild(operator: Path, scratch: Path, *more: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def cores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """In place of the compiled cores, which a check does not ask for; and beside them the compiled program that prints
+    definitions, which takes as long as an operator's own sources."""
+    made = tmp_path_factory.mktemp("cores") / "cores.o"
+    made.touch()
+    folders = [f"-I{ROOT / 'twin' / name}" for name in ("include", "runtime/include")]
+    command = [host_compiler.find(), "-std=c++17", "-O0", "-fPIC", *folders, "-c", DUMP, "-o", dump_beside(made)]
+    subprocess.run(command, check=True)
+    return made
+
+
+def opbuild(operator: Path, scratch: Path, cores: Path, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "twin/opbuild/opbuild.py"), "--op", str(operator), "--check-only"]
-    command += ["--out", str(scratch / "out"), "--vendor", "test", "--ascend-home", str(scratch), *more]
+    command += ["--out", str(scratch / "out"), "--vendor", "test", "--ascend-home", str(scratch)]
+    command += ["--cores", str(cores), *more]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -55,12 +70,12 @@ def faults(folder: Path, text: str) -> str:
     return address_spaces.faults("clang++", unit, [f"-I{ROOT / 'twin/include'}"])
 
 
-def test_pointers_of_our_operators_stay_in_their_memory(tmp_path: Path) -> None:
+def test_pointers_of_our_operators_stay_in_their_memory(tmp_path: Path, cores: Path) -> None:
     def check(operator: Path) -> str:
         stamp = PASSED / f"{operator.name}-{key(operator)}"
         if stamp.is_file():
             return ""
-        done = opbuild(operator, tmp_path, "--werror")
+        done = opbuild(operator, tmp_path, cores, "--werror")
         if done.returncode == 0:
             stamp.parent.mkdir(parents=True, exist_ok=True)
             stamp.touch()
@@ -104,15 +119,18 @@ def test_pointers_within_global_memory_are_none(tmp_path: Path) -> None:
     assert faults(tmp_path, text + 'extern "C" GM_ADDR next(GM_ADDR x) { return Next(x); }') == ""
 
 
-def test_the_builder_refuses_an_operator_for_it(tmp_path: Path) -> None:
+def test_the_builder_refuses_an_operator_for_it(tmp_path: Path, cores: Path) -> None:
     text = "inline float *Read(GM_ADDR x) { return reinterpret_cast<float *>(x); }\n"
-    done = opbuild(with_kernel(tmp_path, text), tmp_path)
+    done = opbuild(with_kernel(tmp_path, text), tmp_path, cores)
     assert done.returncode == 1
     assert "a pointer to one memory is used as one to another" in done.stderr and "scale_rows.cpp:38:" in done.stderr
 
 
-def test_without_clang_it_says_that_nothing_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_clang_it_says_that_nothing_was_checked(
+    tmp_path: Path, cores: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TWIN_CLANG", "no-such-clang")
-    done = opbuild(with_kernel(tmp_path, "inline float *Read(GM_ADDR x) { return (float *)x; }\n"), tmp_path)
+    operator = with_kernel(tmp_path, "inline float *Read(GM_ADDR x) { return (float *)x; }\n")
+    done = opbuild(operator, tmp_path, cores)
     assert done.returncode == 0, done.stderr
     assert "address spaces are not checked: there is no no-such-clang (apt-get install clang)" in done.stdout
