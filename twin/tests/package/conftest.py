@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
+START = REPOSITORY / "tests/start"  # what makes imports of torch shorter in every suite, here by a line of the .pth
 IMAGE_LIB64 = "/usr/local/Ascend/ascend-toolkit/latest/lib64"
 NOBODY = 65534
 
@@ -47,7 +48,7 @@ class Environment:
             str(wheel),
         ]
         subprocess.run(install, check=True, env={"PATH": os.environ["PATH"], "HOME": str(self.home)})
-        (self.packages / "tests.pth").write_text(f"{site_packages()}\n")
+        (self.packages / "tests.pth").write_text(f"{site_packages()}\n{START}\n")
 
     @property
     def packages(self) -> Path:
