@@ -1,8 +1,9 @@
 """Programs of tests, one after the other, forked by a process that has imported what takes longest.
 
-    python forked_programs.py torch < lines of JSON: [argv, file for stdout, file for stderr]
+    python forked_programs.py torch < lines of JSON: [argv, variables, file for stdout, file for stderr]
 
-Each goes on as `python PROGRAM ARGUMENT...` would, in the environment of the one that forks. Slow tests, and tests on
+Each goes on as `python PROGRAM ARGUMENT...` would, in the environment of the one that forks and with variables of its
+own, for what reads them after the import (None: without that one). Slow tests, and tests on
 real devices, whose runtime does not survive a fork, start each by itself.
 """
 
@@ -28,16 +29,20 @@ class Programs:
             command = [sys.executable, __file__, imports]
             self.leader = subprocess.Popen(command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def run(self, argv: Sequence[str], timeout: float) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, argv: Sequence[str], timeout: float, variables: Mapping[str, str | None] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """As subprocess.run of `python argv`, with all that it says kept."""
         if not self.forks:
             command = [sys.executable, *argv]
             kept = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": timeout}
-            return subprocess.run(command, env=self.env, check=False, **kept)
+            changed = {**self.env, **(variables or {})}
+            env = {name: value for name, value in changed.items() if value is not None}
+            return subprocess.run(command, env=env, check=False, **kept)
         assert self.leader.stdin is not None
         with tempfile.TemporaryDirectory() as folder:
             said = [Path(folder) / name for name in ("stdout", "stderr")]
-            print(json.dumps([list(argv), *map(str, said)]), file=self.leader.stdin, flush=True)
+            print(json.dumps([list(argv), dict(variables or {}), *map(str, said)]), file=self.leader.stdin, flush=True)
             pid, late = self._answer(), threading.Event()
 
             def end() -> None:
@@ -71,7 +76,7 @@ def lead(imports: str) -> bool:
     for name in imports.split(","):
         importlib.import_module(name)
     for line in asked:
-        argv, *files = json.loads(line)
+        argv, variables, *files = json.loads(line)
         for stream in (sys.stdout, sys.stderr):  # or the program would say it again
             stream.flush()
         pid = os.fork()
@@ -82,6 +87,8 @@ def lead(imports: str) -> bool:
                 opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
                 os.dup2(opened, number)
                 os.close(opened)
+            for name, value in variables.items():
+                os.environ.pop(name, None) if value is None else os.environ.update({name: value})
             sys.argv = argv
             return True
         print(pid, file=tell)

@@ -66,6 +66,21 @@ def test_each_is_as_a_process_of_its_own(programs: Programs, folder: Path) -> No
             assert first == f"__main__ {[program, word]} both {programs.forks} near " and (number, end) == ("1", last)
 
 
+def test_one_has_variables_of_its_own_and_the_next_has_not(programs: Programs, folder: Path) -> None:
+    program = folder / "own/variables.py"
+    program.write_text("import ctypes, os\nget = ctypes.CDLL(None).getenv\nget.restype = ctypes.c_char_p\n")
+    with program.open("a") as file:
+        file.write("print(get(b'OF_ALL'), get(b'OF_ONE'), os.environ.get('OF_ALL'), os.environ.get('OF_ONE'))\n")
+    cases: list[tuple[dict[str, str | None], str]] = [
+        ({"OF_ONE": "mine"}, "b'both' b'mine' both mine\n"),
+        ({"OF_ALL": None}, "None None None None\n"),
+        ({}, "b'both' None both None\n"),
+    ]
+    for variables, printed in cases:
+        done = programs.run([str(program)], 60, variables)
+        assert (done.returncode, done.stdout) == (0, printed), done.stderr
+
+
 def test_one_that_does_not_end_is_ended_and_the_next_runs(programs: Programs, folder: Path) -> None:
     program = str(folder / "own/program.py")
     with pytest.raises(subprocess.TimeoutExpired):

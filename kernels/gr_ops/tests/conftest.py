@@ -72,3 +72,21 @@ def fresh_process() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def forked_process(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """The same, forked behind the import of torch_npu: for variables that a device's first use or gr_ops reads."""
+    from forked_programs import Programs  # on the path when the session has begun (conftest.py above)
+
+    programs = Programs("torch,torch_npu", os.environ)
+    program = tmp_path_factory.mktemp("forked") / "program.py"
+
+    def run(script: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
+        program.write_text(textwrap.dedent(script))
+        return programs.run([str(program)], 300, variables)
+
+    yield run
+    programs.close()

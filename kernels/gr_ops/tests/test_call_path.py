@@ -44,7 +44,7 @@ def vendor(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("queue", ["0", "1", "2"])
-def test_order_with_torch_npus_own_operators(fresh_process: Run, queue: str) -> None:
+def test_order_with_torch_npus_own_operators(forked_process: Run, queue: str) -> None:
     script = """
         import torch, torch_npu, gr_ops
         ops = torch.ops.mxrec
@@ -66,7 +66,7 @@ def test_order_with_torch_npus_own_operators(fresh_process: Run, queue: str) -> 
         assert v.grad.cpu().flatten().tolist() == [3.] * 8 + [0., 0., 3., 3.]
         print('queue ok')
     """
-    result = fresh_process(script, TASK_QUEUE_ENABLE=queue)
+    result = forked_process(script, TASK_QUEUE_ENABLE=queue)
     assert result.stdout.strip().endswith("queue ok"), result.stderr
 
 
@@ -127,8 +127,8 @@ def test_a_waiting_call_holds_no_workspace(nothing_else_is_freed: None) -> None:
     assert {call() for _ in range(200)} == {before}
 
 
-def test_missing_operator_names_libraries_and_variable(fresh_process: Run, tmp_path: Path) -> None:
-    result = fresh_process(
+def test_missing_operator_names_libraries_and_variable(forked_process: Run, tmp_path: Path) -> None:
+    result = forked_process(
         CUMSUM, ASCEND_CUSTOM_OPP_PATH=str(tmp_path / "none"), ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None
     )
     assert result.returncode == 1
@@ -142,15 +142,15 @@ def test_missing_operator_names_libraries_and_variable(fresh_process: Run, tmp_p
         assert text in result.stderr
 
 
-def test_custom_path_skips_empty_and_missing_entries(fresh_process: Run, vendor: Path, tmp_path: Path) -> None:
-    result = fresh_process(
+def test_custom_path_skips_empty_and_missing_entries(forked_process: Run, vendor: Path, tmp_path: Path) -> None:
+    result = forked_process(
         CUMSUM, ASCEND_CUSTOM_OPP_PATH=f":{tmp_path}/none:{vendor}:", ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None
     )
     assert result.stdout.strip().endswith("[0, 2, 5]"), result.stderr
 
 
 @pytest.mark.parametrize("says", ["nothing", "another", "no file"])
-def test_a_package_of_another_release_is_refused(fresh_process: Run, vendor: Path, says: str) -> None:
+def test_a_package_of_another_release_is_refused(forked_process: Run, vendor: Path, says: str) -> None:
     """It would take other arguments for these, without an error. Each call raises; what it does not serve works."""
     info = vendor / "version.info"
     lines = [line for line in info.read_text().splitlines() if not line.startswith("interface=")]
@@ -168,7 +168,7 @@ def test_a_package_of_another_release_is_refused(fresh_process: Run, vendor: Pat
         print(torch.ops.mxrec.gather_for_rank1(lengths, torch.tensor([1]).npu()).tolist())
     """
     path = f"{vendor}:{os.environ.get('ASCEND_CUSTOM_OPP_PATH', '')}"
-    result = fresh_process(script, ASCEND_CUSTOM_OPP_PATH=path)
+    result = forked_process(script, ASCEND_CUSTOM_OPP_PATH=path)
     first, second, last = result.stdout.strip().splitlines()[-3:]
     assert (second, last) == (first, "[3]"), result.stdout + result.stderr
     package = "none, version none" if says == "no file" else "mxrec_opp_asynchronous_complete_cumsum, version 0.1.0"
@@ -182,7 +182,7 @@ def test_a_package_of_another_release_is_refused(fresh_process: Run, vendor: Pat
     )
 
 
-def test_a_package_in_a_relative_place(fresh_process: Run, vendor: Path) -> None:
+def test_a_package_in_a_relative_place(forked_process: Run, vendor: Path) -> None:
     """Its version.info is found from another working directory too."""
     script = f"""
         import os
@@ -195,24 +195,24 @@ def test_a_package_in_a_relative_place(fresh_process: Run, vendor: Path) -> None
     gather = vendor.parent / "mxrec_gather"
     shutil.copytree(installed_vendor("gather_for_rank1", "GatherForRank1"), gather)
     path = "mxrec_copy:mxrec_gather"
-    result = fresh_process(script, ASCEND_CUSTOM_OPP_PATH=path, ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None)
+    result = forked_process(script, ASCEND_CUSTOM_OPP_PATH=path, ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None)
     assert result.stdout.strip().endswith("[3]"), result.stderr
 
 
-def test_vendors_of_the_priority_list(fresh_process: Run, vendor: Path) -> None:
+def test_vendors_of_the_priority_list(forked_process: Run, vendor: Path) -> None:
     opp = vendor.parent.parent
     (vendor.parent / "config.ini").write_text("# comment\nload_priority=absent, mxrec_copy\n")
-    result = fresh_process(CUMSUM, ASCEND_OPP_PATH=str(opp), ASCEND_CUSTOM_OPP_PATH=None, ASCEND_HOME_PATH=None)
+    result = forked_process(CUMSUM, ASCEND_OPP_PATH=str(opp), ASCEND_CUSTOM_OPP_PATH=None, ASCEND_HOME_PATH=None)
     assert result.stdout.strip().endswith("[0, 2, 5]"), result.stderr
     (vendor.parent / "config.ini").write_text("load_priority=absent\n")
-    result = fresh_process(CUMSUM, ASCEND_OPP_PATH=str(opp), ASCEND_CUSTOM_OPP_PATH=None, ASCEND_HOME_PATH=None)
+    result = forked_process(CUMSUM, ASCEND_OPP_PATH=str(opp), ASCEND_CUSTOM_OPP_PATH=None, ASCEND_HOME_PATH=None)
     assert result.returncode == 1 and "absent/op_api/lib/libcust_opapi.so: not there" in result.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes owners, which root alone may")
-def test_root_does_not_load_another_users_library(fresh_process: Run, vendor: Path) -> None:
+def test_root_does_not_load_another_users_library(forked_process: Run, vendor: Path) -> None:
     os.chown(vendor / LIBRARY, pwd.getpwnam("nobody").pw_uid, -1)
-    result = fresh_process(CUMSUM, ASCEND_CUSTOM_OPP_PATH=str(vendor), ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None)
+    result = forked_process(CUMSUM, ASCEND_CUSTOM_OPP_PATH=str(vendor), ASCEND_OPP_PATH=None, ASCEND_HOME_PATH=None)
     assert result.returncode == 1
     assert "owned by user" in result.stderr and "skipped" in result.stderr
 

@@ -37,10 +37,10 @@ PROGRAM = """
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_operators_run_on_every_chip(
-    fresh_process: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, chip: str
+    forked_process: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, chip: str
 ) -> None:
     counts = tmp_path / "counts.jsonl"
-    done = fresh_process(PROGRAM, TWIN_NPU_SOC=chip, TWIN_COUNTS=str(counts), TASK_QUEUE_ENABLE="0")
+    done = forked_process(PROGRAM, TWIN_NPU_SOC=chip, TWIN_COUNTS=str(counts), TASK_QUEUE_ENABLE="0")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == [chip, *CHIPS[chip]]
     launched = json.loads(counts.read_text().splitlines()[-1])["launches"]["custom"]

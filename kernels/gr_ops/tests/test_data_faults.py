@@ -193,12 +193,12 @@ PROGRAM = """
 
 
 @pytest.mark.emulated
-def test_what_sound_data_costs(fresh_process, tmp_path) -> None:
+def test_what_sound_data_costs(forked_process, tmp_path) -> None:
     """With and without, the launches and waits are the same; a read copies the records, 4 KiB, without waiting."""
     totals = []
     for raised in ("0", "1"):
         counts = tmp_path / f"{raised}.jsonl"
-        done = fresh_process(PROGRAM, TWIN_COUNTS=str(counts), TASK_QUEUE_ENABLE="0", RAISED=raised)
+        done = forked_process(PROGRAM, TWIN_COUNTS=str(counts), TASK_QUEUE_ENABLE="0", RAISED=raised)
         assert done.returncode == 0, done.stderr
         totals.append(json.loads(counts.read_text().splitlines()[-1]))
     without, with_faults = totals
@@ -230,12 +230,12 @@ LAUNCHES = {"Permute2dSparseData": 15, "AsynchronousCompleteCumsum": 30, "Gather
 
 
 @pytest.mark.emulated
-def test_what_sound_permutations_and_batches_cost(fresh_process, tmp_path) -> None:
+def test_what_sound_permutations_and_batches_cost(forked_process, tmp_path) -> None:
     """One launch for a call of each, those of the starts aside; the host waits for what it reads and no more."""
     totals = []
     for raised in ("0", "1"):
         counts = tmp_path / f"{raised}.jsonl"
-        done = fresh_process(MOVES, TWIN_COUNTS=str(counts), TASK_QUEUE_ENABLE="0", RAISED=raised)
+        done = forked_process(MOVES, TWIN_COUNTS=str(counts), TASK_QUEUE_ENABLE="0", RAISED=raised)
         assert done.returncode == 0, done.stderr
         totals.append(json.loads(counts.read_text().splitlines()[-1]))
     for total in totals:

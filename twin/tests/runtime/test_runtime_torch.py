@@ -62,7 +62,7 @@ def test_basics_with_the_older_toolkit(scenario: Scenario) -> None:
 
 
 def test_importing_touches_no_device(scenario: Scenario) -> None:
-    done = scenario("import torch, torch_npu", TWIN_LOG="info")
+    done = scenario("import torch, torch_npu", alone=True, TWIN_LOG="info")
     assert "emulated NPU" not in done.stderr
 
 
