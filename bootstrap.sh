@@ -37,11 +37,22 @@ fi
 mkdir .venv
 touch "$mark"
 "$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes --no-deps \
-    -r locks/tools-dev.txt || {
-    rm -rf .venv
-    die "the toolchain's packages cannot be installed" "check the package index: pip config list"
-}
+pip="-m pip install --quiet --disable-pip-version-check --require-hashes --no-deps"
+lock=locks/tools-dev.txt
+# uv does in seconds what takes pip most of a minute. It is given pip's settings, as everywhere (grstack/network.py).
+first=.venv/first.txt
+awk '/^[A-Za-z0-9]/ { wanted = /^(uv|pyyaml|platformdirs)==/ } wanted' "$lock" > "$first"
+# shellcheck disable=SC2086  # words, not a path
+if ! .venv/bin/python $pip -r "$first" ||
+    ! .venv/bin/python -m grstack.network .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes \
+        --no-deps -r "$lock"; then
+    echo "uv could not install them; pip tries"
+    # shellcheck disable=SC2086
+    .venv/bin/python $pip -r "$lock" || {
+        rm -rf .venv
+        die "the toolchain's packages cannot be installed" "check the package index: pip config list"
+    }
+fi
 [ -x .venv/bin/inv ] || { rm -rf .venv; die "the lock of the tools does not bring invoke" "git checkout locks/tools.txt"; }
 (cd .venv && pwd -P) > .venv/made-in
 touch .venv/bin/inv

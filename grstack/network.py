@@ -263,3 +263,7 @@ def _pip_files(env: Mapping[str, str]) -> dict[str, str]:
             if parser.has_section(section):
                 options.update({key: value.strip() for key, value in parser.items(section)})
     return options
+
+
+if __name__ == "__main__":  # python -m grstack.network COMMAND ..: the command, with these settings
+    os.execvpe(sys.argv[1], sys.argv[1:], {**os.environ, **load().environment()})

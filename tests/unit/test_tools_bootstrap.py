@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = """#!/bin/sh
-# A Python whose venvs hold a pip that installs nothing, and inv.
+# A Python whose venvs hold a pip that installs nothing, and inv. What is in `refuses` fails; `asked` lists commands.
+echo "$*" >> asked
+if [ -e refuses ] && echo "$*" | grep -qf refuses; then exit 1; fi
 case "$*" in
 "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python && printf x > .venv/bin/inv && chmod +x .venv/bin/inv ;;
 esac
@@ -21,6 +23,8 @@ esac
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     shutil.copy(ROOT / "bootstrap.sh", tmp_path)
+    (tmp_path / "locks").mkdir()
+    shutil.copy(ROOT / "locks/tools-dev.txt", tmp_path / "locks")
     (tmp_path / "python").write_text(FAKE)
     (tmp_path / "python").chmod(0o755)
     return tmp_path
@@ -57,3 +61,26 @@ def test_that_of_somebody_else_is_moved_aside(checkout: Path, link: bool) -> Non
     (aside,) = asides(checkout)
     assert (aside / "bin/mine").read_text() == "mine" and aside.name in told
     assert (place / "bin/mine").exists() == link
+
+
+def test_uv_installs_by_hash_what_pip_installs_where_it_cannot(checkout: Path) -> None:
+    bootstrap(checkout)
+    asked = (checkout / "asked").read_text().splitlines()
+    assert len(asked) == 5 and "-m pip install" in asked[3] and "uv pip install" in asked[4]
+    first = (checkout / ".venv/first.txt").read_text()
+    names = {line.split("==")[0] for line in first.splitlines() if not line.startswith(" ")}
+    assert names == {"platformdirs", "pyyaml", "uv"} and first.count("--hash") >= 3
+    assert all("--require-hashes" in line for line in asked[3:])
+
+    (checkout / "asked").unlink()
+    (checkout / "refuses").write_text("uv pip install")
+    assert "pip tries" in bootstrap(checkout)
+    last = (checkout / "asked").read_text().splitlines()[-1]
+    assert "-m pip install" in last and "-r locks/tools-dev.txt" in last and "--require-hashes" in last
+
+
+def test_without_an_index_nothing_is_left(checkout: Path) -> None:
+    (checkout / "refuses").write_text("pip install")
+    with pytest.raises(AssertionError, match="check the package index"):
+        bootstrap(checkout)
+    assert not (checkout / ".venv").exists()
