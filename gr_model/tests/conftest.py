@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,29 @@ if TYPE_CHECKING:
 INTER = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
 USER = "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token\n"
 ITEM = "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq\n"
+
+
+@pytest.fixture
+def drawn() -> None:
+    """For a test of what the curves show."""
+
+
+@pytest.fixture(autouse=True)
+def curves_are_not_shown(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing four figures is nine tenths of a run of a few steps. Their files are made and written all the same."""
+    if "drawn" in request.fixturenames or importlib.util.find_spec("matplotlib") is None:
+        return
+    from matplotlib.figure import Figure
+
+    save = Figure.savefig
+
+    def without_axes(figure: Figure, *arguments: Any, **options: Any) -> None:
+        figure.set_layout_engine("none")
+        for axes in figure.axes:
+            axes.set_visible(False)
+        save(figure, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", without_axes)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def test_large_numbers_are_written_out() -> None:
     assert "tokens/s 80,362<" in svg and ">60,000<" in svg and "e+" not in svg
 
 
-def test_a_metric_without_a_baseline_is_shown_without_one(tmp_path) -> None:
+def test_a_metric_without_a_baseline_is_shown_without_one(tmp_path, drawn) -> None:
     start = {
         "event": "start",
         "config": {"task": "ranking", "dataset": "d", "model": {"backbone": "hstu"}},

@@ -223,7 +223,7 @@ def test_a_loss_that_is_not_finite_leaves_its_batch(folder, tmp_path, capsys) ->
     assert not (tmp_path / "checkpoints").exists()
 
 
-def test_what_a_run_writes(folder, tmp_path) -> None:
+def test_what_a_run_writes(folder, tmp_path, drawn) -> None:
     options = arguments(
         folder,
         tmp_path,
@@ -259,7 +259,7 @@ def test_what_a_run_writes(folder, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("backbone", "shown"), [("hstu", "HSTU"), ("sasrec", "SASRec"), ("dcn", "DCN V2")])
-def test_reports_name_the_model_and_draw_its_memory(tmp_path, monkeypatch, backbone, shown) -> None:
+def test_reports_name_the_model_and_draw_its_memory(tmp_path, monkeypatch, drawn, backbone, shown) -> None:
     start = {
         "event": "start",
         "device": "cpu",
