@@ -5,6 +5,7 @@ set -euo pipefail
 
 context=$(dirname "$(readlink -f "$0")")
 venv=/opt/grstack/venv
+cache=/opt/grstack/uv-cache
 required=$(mktemp)
 case $2 in
     cuda) options=() ;;
@@ -17,10 +18,11 @@ if [[ ! -d $venv ]]; then
     python3 -m venv "$venv"
 fi
 if [[ -s $required ]]; then
-    UV_CACHE_DIR=/tmp/uv UV_LINK_MODE=copy "$context/uv" pip install --python "$venv/bin/python" \
+    # unpacked once: on one file system, uv's cache lends its files
+    UV_CACHE_DIR=$cache UV_LINK_MODE=hardlink "$context/uv" pip install --python "$venv/bin/python" \
         --no-index --find-links "$context/wheels" --no-deps --require-hashes --compile-bytecode -r "$required"
 fi
-rm -rf /tmp/uv "$required"
+rm -rf "$cache" "$required"
 # pyre_extensions imports its tests, so it is not done everywhere.
 site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 for package in matplotlib networkx numpy pandas pyarrow scipy sklearn sympy; do
