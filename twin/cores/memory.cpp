@@ -171,6 +171,30 @@ void Core::UbStore(const UbRange& range, uint64_t index, const void* value, uint
   CopyElement(state->ub.data() + start, value, bytes);
 }
 
+void Core::UbPeek(const UbRange& range, uint64_t index, void* value, uint32_t bytes) const {
+  const uint64_t start = range.address + index * bytes;
+  if (start + bytes <= state->ub.size()) {
+    CopyElement(value, state->ub.data() + start, bytes);
+  }
+}
+
+void Core::GmPeek(const void* address, void* value, uint32_t bytes) const {
+  const auto at = reinterpret_cast<uint64_t>(address);
+  const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << at % 64;
+  const auto found = state->cache.find(at / 64);
+  if (at % bytes == 0 && found != state->cache.end() && (found->second.valid & mask) == mask) {
+    CopyElement(value, found->second.bytes + at % 64, bytes);
+    return;
+  }
+  const auto& launch = state->scheduler->launch;
+  for (std::size_t i = 0; i < launch.extentCount; ++i) {
+    const auto start = reinterpret_cast<uint64_t>(launch.extents[i].start);
+    if (at >= start && at - start + bytes <= launch.extents[i].bytes) {
+      CopyElement(value, address, bytes);
+    }
+  }
+}
+
 void Core::RequireDefined(const UbRange& range, uint64_t offset, uint64_t bytes) {
   if (!Defined(range, offset, bytes)) {
     Trap("E-16", "bytes of UB [0x%llx, 0x%llx) were never written",

@@ -56,8 +56,8 @@ struct DataCopyPadExtParams {
 namespace twin_detail {
 
 template <typename T>
-inline constexpr bool kCopyable = kOneOf<T, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t,
-                                         half, bfloat16_t, float, double>;
+inline constexpr bool kCopyable = kOneOf<T, bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t,
+                                         uint64_t, half, bfloat16_t, float, double>;
 
 // A strided move: count bursts of `bytes`, each side with its own distance from start to start.
 struct Bursts {

@@ -106,6 +106,9 @@ class Core {
   // One element on the scalar unit.
   void UbLoad(const UbRange& range, uint64_t index, void* value, uint32_t bytes);
   void UbStore(const UbRange& range, uint64_t index, const void* value, uint32_t bytes);
+  // What is there, unchecked; outside a buffer or a tensor of the launch the value stays as it was.
+  void UbPeek(const UbRange& range, uint64_t index, void* value, uint32_t bytes) const;
+  void GmPeek(const __gm__ void* address, void* value, uint32_t bytes) const;
   // Which bytes an instruction has left defined: all, none, or those defined in its sources.
   void Define(const UbRange& range, uint64_t offset, uint64_t bytes);
   void Undefine(const UbRange& range, uint64_t offset, uint64_t bytes);

@@ -6,12 +6,25 @@
 
 namespace AscendC {
 
+namespace twin_detail {
+
+template <typename T>
+T Passed(T argument) {
+  return argument;
+}
+template <typename Tensor>
+typename Tensor::PrimType Passed(const Element<Tensor>& element) {
+  return element;
+}
+
+}  // namespace twin_detail
+
 template <class... Arguments>
 void printf(const char* format, Arguments... arguments) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-security"
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-  std::printf(format, arguments...);
+  std::printf(format, twin_detail::Passed(arguments)...);
 #pragma GCC diagnostic pop
 }
 

@@ -56,13 +56,28 @@ inline void Trap() { twin::Core::Current().Trap("Trap", "the kernel called Trap(
 inline GM_ADDR GetUserWorkspace(GM_ADDR workspace) { return twin::Core::Current().UserWorkspace(workspace); }
 inline void SetSysWorkspace(GM_ADDR) {}
 
+namespace twin_detail {
+
+struct Asserted {};
+
+inline Asserted Assert(bool holds, const char* file, int line, const char* condition) {
+  if (!holds) {
+    twin::Core::Current().Trap("ASSERT", "%s:%d: %s", file, line, condition);
+  }
+  return {};
+}
+
+inline void operator+(Asserted) {}
+template <typename T>
+T operator+(T value, Asserted) {
+  return value;
+}
+
+}  // namespace twin_detail
+
 }  // namespace AscendC
 
 inline __gm__ uint8_t* GetSysWorkSpacePtr() { return twin::Core::Current().SystemWorkspace(); }
 
-#define ASSERT(condition)                                                                  \
-  do {                                                                                     \
-    if (!(condition)) {                                                                    \
-      ::twin::Core::Current().Trap("ASSERT", "%s:%d: %s", __FILE__, __LINE__, #condition); \
-    }                                                                                      \
-  } while (false)
+// An operand, so that it may stand behind an expression: a device's build leaves ASSERT out.
+#define ASSERT(condition) +::AscendC::twin_detail::Assert((condition) ? true : false, __FILE__, __LINE__, #condition)

@@ -6,6 +6,41 @@
 
 namespace AscendC {
 
+namespace twin_detail {
+
+// What tensor(i) gives: the element, read where a value is wanted and written by an assignment. One that `auto` keeps
+// holds the value of then, as a copy of what a reference names does.
+template <typename Tensor>
+class Element {
+ public:
+  using Value = typename Tensor::PrimType;
+
+  Element(const Tensor& tensor, uint64_t index) : tensor_(tensor), index_(index), value_(tensor.Peek(index)) {}
+  Element(const Element&) = default;
+
+  operator Value() && { return tensor_.GetValue(index_); }
+  operator Value() const& {
+    tensor_.GetValue(index_);  // for its checks
+    return value_;
+  }
+  Element& operator=(Value value) {
+    tensor_.SetValue(index_, value);
+    return *this;
+  }
+  Element& operator=(const Element& other) { return *this = static_cast<Value>(other); }
+  Element& operator+=(Value value) { return *this = static_cast<Value>(static_cast<Value>(*this) + value); }
+  Element& operator-=(Value value) { return *this = static_cast<Value>(static_cast<Value>(*this) - value); }
+  Element& operator*=(Value value) { return *this = static_cast<Value>(static_cast<Value>(*this) * value); }
+  Element& operator/=(Value value) { return *this = static_cast<Value>(static_cast<Value>(*this) / value); }
+
+ private:
+  Tensor tensor_;
+  uint64_t index_;
+  Value value_;
+};
+
+}  // namespace twin_detail
+
 template <typename T>
 class GlobalTensor {
  public:
@@ -39,7 +74,17 @@ class GlobalTensor {
     Check(offset * sizeof(T), sizeof(T));
     twin::Core::Current().ScalarStore(buffer_ + offset, &value, sizeof(T));
   }
-  T operator()(uint64_t offset) const { return GetValue(offset); }
+#ifdef TWIN_ADDRESS_SPACES
+  T& operator()(uint64_t offset) const;  // clang's pass runs nothing, and combines no halves through a conversion
+#else
+  twin_detail::Element<GlobalTensor> operator()(uint64_t offset) const { return {*this, offset}; }
+#endif
+  // What is there, without an access by the kernel.
+  T Peek(uint64_t offset) const {
+    T value{};
+    twin::Core::Current().GmPeek(buffer_ + offset, &value, sizeof(T));
+    return value;
+  }
   uint64_t GetSize() const { return bounded_ ? size_ : 0; }
   template <CacheRwMode rw = CacheRwMode::RW>
   void SetL2CacheHint(CacheMode) {}
@@ -97,7 +142,16 @@ class LocalTensor {
     const T converted = static_cast<T>(value);
     twin::Core::Current().UbStore(range_, index, &converted, sizeof(T));
   }
-  T operator()(uint32_t index) const { return GetValue(index); }
+#ifdef TWIN_ADDRESS_SPACES
+  T& operator()(uint32_t index) const;
+#else
+  twin_detail::Element<LocalTensor> operator()(uint32_t index) const { return {*this, index}; }
+#endif
+  T Peek(uint32_t index) const {
+    T value{};
+    twin::Core::Current().UbPeek(range_, index, &value, sizeof(T));
+    return value;
+  }
   uint32_t GetSize() const { return range_.bytes / static_cast<uint32_t>(sizeof(T)); }
   void SetSize(uint32_t count) { range_.bytes = count * static_cast<uint32_t>(sizeof(T)); }
   template <typename U>

@@ -40,6 +40,18 @@ struct bfloat16_t {
   }
 };
 
+// The device's compiler has these of numbers. A kernel's own functions of these names go first.
+template <typename T, typename... None>
+constexpr typename std::enable_if<std::is_arithmetic<T>::value && sizeof...(None) == 0, T>::type min(T a, T b,
+                                                                                                     None...) {
+  return b < a ? b : a;
+}
+template <typename T, typename... None>
+constexpr typename std::enable_if<std::is_arithmetic<T>::value && sizeof...(None) == 0, T>::type max(T a, T b,
+                                                                                                     None...) {
+  return a < b ? b : a;
+}
+
 enum event_t { EVENT_ID0 = 0, EVENT_ID1, EVENT_ID2, EVENT_ID3, EVENT_ID4, EVENT_ID5, EVENT_ID6, EVENT_ID7 };
 
 namespace AscendC {

@@ -30,6 +30,7 @@ FEW = (
     "repeat_interleave_custom",
     "axpy_in_place",
     "affine_template",
+    "above_mean",
 )
 
 

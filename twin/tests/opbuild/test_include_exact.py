@@ -170,7 +170,7 @@ MACROS = [
     "GM_ADDR",
 ]
 HOST = {
-    "register/op_def_registry.h": ("ops::OpDef", "gert::TilingContext", "gert::InferShapeContext"),
+    "register/op_def_registry.h": ("ops::OpDef", "gert::TilingContext", "gert::InferShapeContext", "std::ostream"),
     "register/tilingdata_base.h": ("optiling::TilingDef",),
     "register/op_impl_registry.h": ("gert::TilingParseContext", "gert::TilingContext"),
     "graph/utils/type_utils.h": ("ge::TypeUtils",),

@@ -120,6 +120,10 @@ def one_hot(x: np.ndarray) -> np.ndarray:
     return (x[..., None] == np.arange(6)).astype(np.float64)
 
 
+def above_mean(x: np.ndarray) -> np.ndarray:
+    return x > x.mean(-1, keepdims=True)
+
+
 def leaky(x: np.ndarray, slope: float) -> np.ndarray:
     return np.where(x >= 0, x, x * slope)
 
@@ -316,6 +320,10 @@ CASES = (
         for dtype in ("float32", "float16")
         for index in ("int32", "int64")
     ),
+    Case("AboveMean", "above_mean", floats(matrix), above_mean, sizes=(1, 7, 32, 64, 1000), tolerance=0, lenient=True),
+    Case(
+        "AboveMean", "above_mean", floats(matrix, **HALF), above_mean, sizes=(1, 7, 32, 320), tolerance=0, lenient=True
+    ),
     Case("AxpyInPlace", "axpy_in_place", tiles, lambda y, x: y + 0.5 * x, (0.5,)),
     Case("RepeatInterleaveCustom", "repeat_interleave_custom", repeated, lambda x, k: x.repeat(k.astype(int), 0)),
     Case(
@@ -375,6 +383,7 @@ def run(host, library: Path, case: Case, size: int) -> None:
     bits = case.type == "AddcdivCustom"
     expected = np.asarray(case.expected(*([wide(x) for x in inputs] if bits else float64(*inputs))))
     kinds = {"ArgMax": np.int32, "OneHotCustom": np.float32, "MatmulLeaky": np.float32, "NonZeroCustom": np.int64}
+    kinds["AboveMean"] = np.bool_
     kinds |= dict.fromkeys(("RowMoments", "RowDeviations", "ProductSoftmax", "AttentionRows"), np.float32)
     by_kernel = case.type == "NonZeroCustom"  # it gets room for the most that there can be
     shape = (inputs[0].size, 2) if by_kernel else expected.shape
@@ -427,6 +436,16 @@ def test_lenient_copies_leave_what_lies_behind_a_tensor_alone(host, few, monkeyp
     y = np.full(16, 77, np.float32)
     host.call(few, "AbsPadded", x[:11], y[:11])
     assert (y[:11] == np.abs(x[:11])).all() and (y[11:] == 77).all()
+
+
+def test_a_lenient_caller_says_the_outputs_shapes(host, few, monkeypatch):
+    x = np.arange(35, dtype=np.float32).reshape(5, 7)
+    y = np.empty(35, bool)
+    with pytest.raises(RuntimeError, match=r"161002: .*output 0 has shape \[35\], expected \[5, 7\]"):
+        host.call(few, "AboveMean", x, y)
+    monkeypatch.setenv("TWIN_LENIENT", "AboveMean")
+    host.call(few, "AboveMean", x, y)
+    np.testing.assert_array_equal(y.reshape(5, 7), above_mean(x))
 
 
 def test_a_scalar_of_another_type_is_converted(host, few):
