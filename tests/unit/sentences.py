@@ -136,7 +136,7 @@ SENTENCES: tuple[Sentence, ...] = (
         counts,
     ),
     Sentence(INDEX, "downloads included: {minutes} minutes on {commit}, {asked} asked: {verdict} |", from_nothing),
-    Sentence(INDEX, "took {old} s of that day: the steps took {now} s on {commit}", cold_build),
+    Sentence(INDEX, "took {old} s of that day: the build, wheels included, took {now} s on {commit}", cold_build),
     Sentence(
         INDEX,
         "{waits} of {steps} steps, with {a} launches and a static table, {b} with a hash table, {c} with batches made "
