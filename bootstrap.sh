@@ -44,7 +44,7 @@ first=.venv/first.txt
 awk '/^[A-Za-z0-9]/ { wanted = /^(uv|pyyaml|platformdirs)==/ } wanted' "$lock" > "$first"
 # shellcheck disable=SC2086  # words, not a path
 if ! .venv/bin/python $pip -r "$first" ||
-    ! .venv/bin/python -m grstack.network .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes \
+    ! .venv/bin/python -m grstack.network uv pip install --quiet --python .venv/bin/python --require-hashes \
         --no-deps -r "$lock"; then
     echo "uv could not install them; pip tries"
     # shellcheck disable=SC2086

@@ -12,6 +12,7 @@ from __future__ import annotations
 import configparser
 import os
 import re
+import runpy
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -265,5 +266,7 @@ def _pip_files(env: Mapping[str, str]) -> dict[str, str]:
     return options
 
 
-if __name__ == "__main__":  # python -m grstack.network COMMAND ..: the command, with these settings
-    os.execvpe(sys.argv[1], sys.argv[1:], {**os.environ, **load().environment()})
+if __name__ == "__main__":  # python -m grstack.network MODULE ..: the module's command, with these settings
+    os.environ.update(load().environment())
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__")

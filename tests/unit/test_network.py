@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from grstack import network
 from grstack.errors import SpecError
 from grstack.network import Settings
 
+ROOT = Path(__file__).resolve().parents[2]
 SECRET = "s3cr%40t"
 INDEX = f"https://user:{SECRET}@mirror.example/simple"
 
@@ -151,3 +155,11 @@ def test_a_command_in_the_image_gets_what_it_can_reach() -> None:
     assert env["https_proxy"] == env["HTTPS_PROXY"] == "http://proxy.example.com:3128"
     assert {env[name] for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")} == {"/ca-bundle.pem"}
     assert not {"PIP_INDEX_URL", "PIP_CERT"} & set(Settings(index_url="file:///srv/index").in_a_run(""))
+
+
+def test_a_module_s_command_is_given_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "shows.py").write_text("import os, sys; print(os.environ['UV_DEFAULT_INDEX'], *sys.argv[1:])\n")
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}", "GRSTACK_INDEX_URL": "https://index.example/simple"}
+    argv = [sys.executable, "-m", "grstack.network", "shows", "pip", "install"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["https://index.example/simple", "pip", "install"]
