@@ -24,6 +24,7 @@ def start(work: Callable[[], None]) -> int:
     if child:
         return child
     try:
+        one_thread()  # a child's pool of threads is made anew, which two threads cannot do at once (seen once)
         work()
         sys.stdout.flush()
         code = 0
