@@ -134,8 +134,8 @@ def _run(
 def groups(steps: Sequence[Step]) -> Iterator[list[Step]]:
     """The steps in their order; those of one group are built side by side.
 
-    Most compile with all cores and much memory. Downloads leave the cores to the base, and an operator, which is small,
-    waits for the disk and for one core half of its time.
+    Most compile with all cores and much memory. Downloads over a slow network leave the cores to the base (where both
+    want the processor nothing is won), and an operator, which is small, waits for the disk and for one core.
     """
     left = list(steps)
     while left:
