@@ -219,6 +219,16 @@ SENTENCES += (
     of_operator("hstu_dense_backward", "HBM moves {a} times the bound's bytes", a=("hstu_dense_backward", HBM, 1)),
     of_operator("hstu_dense_forward", "{a} times the bytes of q, k, v", a=("hstu_dense", ASKED, 1)),
     of_operator("hstu_dense_forward", "HBM moves {a} times the bound's bytes", a=("hstu_dense", HBM, 2)),
+    of_operator("hstu_dense_forward", "and {a} times the bytes of the bound", a=("hstu_relative", ASKED, 1)),
+    of_operator("hstu_dense_forward", "HBM moves {a} times the bound: times", a=("hstu_relative", HBM, 2)),
+    Sentence("kernels/operators/hstu_dense_forward/README.md", "L2 has {a} us", takes(a=("hstu_relative", "L2"))),
+    of_operator("hstu_dense_backward", "and {a} times the bytes of the bound", a=("hstu_relative_gradients", ASKED, 1)),
+    of_operator("hstu_dense_backward", "HBM moves {a} times the bound, for", a=("hstu_relative_gradients", HBM, 2)),
+    Sentence(
+        "kernels/operators/hstu_dense_backward/README.md",
+        "L2 has {a} us",
+        takes(a=("hstu_relative_gradients", "L2")),
+    ),
     of_operator(
         "hstu_gated_output",
         "{a} times its bytes are asked for forward, {b} times backward",
