@@ -120,6 +120,50 @@ def test_worked_example(device: str) -> None:
     torch.testing.assert_close(out.cpu(), torch.tensor([[10.0, 23.0], [8.5, 24.0]]))
 
 
+ROWS = [[1.0, 2.0, 3.0], [0.0, 4.0, 2.0]]  # their norms are -r, 0, r and -r, r, 0 with r = sqrt(1.5)
+
+
+def assert_numbers(given: list[torch.Tensor], wanted: list[list]) -> None:
+    for tensor, numbers in zip(given, wanted, strict=True):
+        torch.testing.assert_close(tensor.detach().cpu(), torch.tensor(numbers), rtol=1e-6, atol=2e-6)
+
+
+def test_worked_example_of_the_projections_gradients(device: str) -> None:
+    """With a weight of one, products are the norms: numbers of 30 digits, rounded."""
+    leaves = [torch.tensor(x, device=device, requires_grad=True) for x in (ROWS, torch.eye(3).tolist())]
+    first, second = torch.ops.mxrec.hstu_projection(*leaves, (2, 1), 0.0)
+    assert_numbers([first, second], [[[-0.278142646, 0.0], [-0.278142646, 0.946602225]], [[0.946602225], [0.0]]])
+    of_parts = [torch.tensor(x, device=device) for x in ([[1.0, 2.0], [-1.0, 1.0]], [[3.0], [2.0]])]
+    wanted = [
+        [[0.199173412, -0.398346825, 0.199173412], [-0.104537439, -0.104537439, 0.209074878]],
+        [
+            [0.0, -2.43463754, -4.85442289],
+            [-0.0148521983, 1.20989267, 1.22474487],
+            [0.0148521983, 1.22474487, 3.62967802],
+        ],
+    ]
+    assert_numbers(list(torch.autograd.grad([first, second], leaves, of_parts)), wanted)
+
+
+def test_worked_example_of_the_gates_gradients(device: str) -> None:
+    """One element is dropped, the others are doubled."""
+    u, x = [[1.0, 2.0, -1.0], [2.0, 1.0, 3.0]], [[1.0, 2.0], [3.0, 4.0]]
+    weight, bias = [[1.0, 2.0, 0.0], [0.0, 1.0, -1.0]], [10.0, 20.0]
+    leaves = [torch.tensor(numbers, device=device, requires_grad=True) for numbers in (ROWS, u, x, weight, bias)]
+    keep = torch.tensor([[False, True, True], [True, True, True]], device=device)
+    out = torch.ops.mxrec.hstu_gated_output(*leaves, keep, 2.0, 0.0)
+    of_out = [[1.0, 2.0], [3.0, -1.0]]
+    wanted = [
+        [[-5.71547607, 11.4309521, -5.71547607], [1.02062073, 1.02062073, -2.04124145]],
+        [[0.0, 0.0, -4.89897949], [-7.34846923, 12.2474487, 0.0]],
+        of_out,
+        [[-14.6969385, 7.34846923, -2.44948974], [4.89897949, -2.44948974, -4.89897949]],
+        [4.0, 1.0],
+    ]
+    assert_numbers([out], [[[11.0, 24.4494897], [13.0, 26.4494897]]])
+    assert_numbers(list(torch.autograd.grad(out, leaves, torch.tensor(of_out, device=device))), wanted)
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_projection_beyond_fp16(sign: float, device: str) -> None:
     """Products of 160,000 and -160,000, rounded after SiLU: infinite or 0; the slope 1 or 0."""
