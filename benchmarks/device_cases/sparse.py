@@ -60,6 +60,7 @@ def sparse(small: bool) -> Iterator[Case]:
         inputs=(permute, lengths, values),
         moved_bytes=2 * (values.nbytes + lengths.nbytes),
     )
+    yield gradient(lengths)
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.flatten().cumsum(0)])
     yield Case(
         operator="bounds_check_indices",
@@ -67,6 +68,24 @@ def sparse(small: bool) -> Iterator[Case]:
         call=lambda r, i, o, w: (MXREC.bounds_check_indices(r, i, o, 1, w), i)[1],
         inputs=(torch.full((tables,), 1000), values, offsets, torch.zeros(1, dtype=torch.int64)),
         moved_bytes=values.nbytes + offsets.nbytes,
+    )
+
+
+def gradient(lengths: torch.Tensor) -> Case:
+    """Every second feature has two copies, whose gradients are added up. A generator of its own leaves other cases
+    their numbers."""
+    tables, batch = lengths.shape
+    generator = torch.Generator().manual_seed(0)
+    copies = torch.cat([torch.arange(tables), torch.arange(0, tables, 2)])
+    permute = copies[torch.randperm(len(copies), generator=generator)]
+    count = int(lengths.sum())
+    grad = torch.rand(int(lengths[permute].sum()), generator=generator)
+    return Case(
+        operator="permute_sparse_data_backward",
+        shape=f"T {tables}, P {len(permute)}, B {batch}, {count:,} fp32",
+        call=lambda p, l, g: MXREC.permute_sparse_data_backward(p, l, g, count),
+        inputs=(permute, lengths, grad),
+        moved_bytes=grad.nbytes + grad.itemsize * count,  # the lengths are summed by PyTorch's operator
     )
 
 
