@@ -282,6 +282,12 @@ SENTENCES += (
         a=("permute_2D_sparse_data", ASKED, 2),
     ),
     of_operator(
+        "permute2d_sparse_data",
+        "26 features asks for {a} times what must be moved, and HBM moves {b} times",
+        a=("permute_sparse_data_backward", ASKED, 2),
+        b=("permute_sparse_data_backward", HBM, 2),
+    ),
+    of_operator(
         "split_embedding_codegen_forward_unweighted",
         "{a} times these bytes are asked for; HBM moves {b} times",
         a=("embedding_pool (SUM)", ASKED, 2),
