@@ -13,6 +13,7 @@ BLOCKS = "common/layer_blocks.h"
 HOST = "common/layer_host.h"
 GATE_KERNEL = "hstu_gated_output/op_kernel/hstu_gated_output.cpp"
 GATE_BACKWARD = "hstu_gated_output/op_kernel/hstu_gated_output_backward.cpp"
+PROJECTION_KERNEL = "hstu_projection/op_kernel/hstu_projection.cpp"
 PARTS = "hstu_projection/op_kernel/projection_parts.h"
 PROJECTION_BACKWARD = "hstu_projection/op_kernel/hstu_projection_backward.cpp"
 WRONG = "wrong: element"
@@ -88,6 +89,54 @@ MUTANTS = [
         COMPARISON,
         WRONG,
         (PARTS, "product.SetTensorB(weight[panel.start + panel.column]);", "product.SetTensorB(weight);"),
+    ),
+    mutant(
+        "panel_not_waited_for",
+        "missing wait: SiLU is applied to products that are not there yet",
+        PROJECTION,
+        "E-32",
+        "End before WaitIterateAll",
+        (PROJECTION_KERNEL, "if (follows) { layer::FinishProduct(product); } panels_.Start(", "panels_.Start("),
+    ),
+    mutant(
+        "panel_in_work",
+        "wrong order: SiLU is applied to the panel that the cube has begun",
+        PROJECTION,
+        "E-32",
+        "is not ordered with",
+        (PROJECTION_KERNEL, "if (follows) { ApplySilu(before);", "if (follows) { ApplySilu(panel);"),
+    ),
+    mutant(
+        "rows_of_the_first_block",
+        "wrong condition: the rows of the first block alone are normalised",
+        PROJECTION,
+        COMPARISON,
+        WRONG,
+        (PROJECTION_KERNEL, "if (panel.first) {", "if (panel.first && panel.block.first == 0) {"),
+    ),
+    mutant(
+        "all_to_the_first_part",
+        "wrong address: the products of all parts go to the first tensor of the list",
+        PROJECTION,
+        "E-17",
+        "is outside",
+        (PROJECTION_KERNEL, "parts_.GetDataPtr<T>(panel.part)", "parts_.GetDataPtr<T>(0)"),
+    ),
+    mutant(
+        "pitch_of_a_panel",
+        "wrong pitch: the cube writes rows of a part as far apart as a panel is wide",
+        PROJECTION,
+        "E-32",
+        "is not ordered with the write of GM",
+        (PROJECTION_KERNEL, "Part(panel, 0, panel.column), panel.width", "Part(panel, 0, panel.column), panel.columns"),
+    ),
+    mutant(
+        "sign_of_the_exponential",
+        "logic: the sign of the exponential is lost",
+        PROJECTION,
+        COMPARISON,
+        WRONG,
+        (PROJECTION_KERNEL, "AscendC::Muls(e, x, -1.0f, count);", "AscendC::Muls(e, x, 1.0f, count);"),
     ),
     mutant(
         "blocks_share_rows",
