@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -108,6 +109,17 @@ def key_of(tmp_path: Path) -> list[str]:
     key = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert re.fullmatch(r"[0-9a-f]{12}\n", key)
     return key.split()
+
+
+@pytest.mark.parametrize("place", ["tools", f"{platform.machine()}-linux"])
+def test_the_functions_are_found_where_releases_have_them(tmp_path: Path, place: str) -> None:
+    """`compiler`, above, is where CANN 8.2 and 8.3 have them."""
+    variables = make_toolkit(tmp_path / "cann", "functions")
+    (tmp_path / "cann" / place).mkdir(exist_ok=True)
+    (tmp_path / "cann/compiler/tikcpp").rename(tmp_path / "cann" / place / "tikcpp")
+    done = build(tmp_path, variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "npu_op_package(mxrec_scale_rows" in (tmp_path / "cann/log").read_text()
 
 
 def test_a_toolkit_with_neither_form_is_named(tmp_path: Path) -> None:
