@@ -57,7 +57,8 @@ class Batch:
         grid = (programs + 64 // times.SEARCHED + -(-len(self.band) // 1024),)
         times.prepare[grid](*arguments, *numbers, True, 64, times.SEARCHED, *layout, times.BEFORE, *sizes, 1024)
         arguments = (self.offsets, self.tables, self.codes, self.total, self.longest, self.blocks)
-        times.encode[(programs, 1 + times.DIAGONALS)](*arguments, True, sign == 1, times.AROUND, *layout, *sizes, 128)
+        constants = (True, sign == 1, times.FIRST, times.AROUND, *layout, *sizes, 128)
+        times.encode[(programs, 1 + times.DIAGONALS)](*arguments, *constants)
 
     def relative(self, module):
         band, codes = (memory(x.numpy()) for x in (self.band, self.codes))
@@ -108,17 +109,21 @@ def test_scores(gaps, sign, masks):
                 score = Tensor(np.random.default_rng(at).standard_normal((64, 64)), "float32")
                 half = Tensor(HALF, "float32")
                 code = relative.code(codes, start)
-                found = relative.scores(
-                    score, half, positions, code, codes, item, rows, start, segments, not (segments and sign == 1)
-                ).values
+                aligned = not (segments and sign == 1)
+                bias = relative.bias(positions, code, rows, start, segments, aligned, None)
+                found = relative.complete(score * half, bias, code, codes, item, rows, start, aligned).values
+                apart = int(sign * (first - at))
+                near = 0 <= apart < 64 * times.DIAGONALS
                 inside, query, key = grid(first, at, n, sign)
                 # Where queries are before keys contexts alone see them, and every distance is 0.
                 inside = inside & ((query >= key) | segments)
                 distance, bucket = batch.cell(row, query, key, n - min(targets, n))
                 right = (score.values + position.numpy()[distance] + TIME.double().numpy()[bucket]) * HALF
                 np.testing.assert_allclose(found[inside], right[inside], atol=2e-3, rtol=0)
-                apart = int(sign * (first - at))
-                if at % 64 or not 0 <= apart < 64 * times.DIAGONALS:  # float16 at the diagonal
+                if near and not segments:
+                    masked = (score * half + relative.near_bias(positions, codes, rows, start, None)).values
+                    np.testing.assert_allclose(masked[inside], right[inside], atol=2e-3, rtol=0)
+                if at % 64 or not near:  # float16 at the diagonal
                     np.testing.assert_allclose(found[inside], right[inside], atol=4e-6, rtol=0)
 
 
@@ -186,14 +191,15 @@ def test_sums(gaps, masks):
                 sums_module.put_all(sums, running, scale)
     counts = [torch.tensor([min(x, n) for n in LENGTHS]) for x in (contexts, 0)]
     numbers = (batch.total, batch.longest, batch.blocks, 1, SCALE, *of_time.shape)
-    constants = (True, HEADS, segments, 64, times.DIAGONALS, 128, times.AROUND)
+    constants = (True, HEADS, segments, 64, times.DIAGONALS, 128, times.FIRST, times.AROUND, near_sums.TOGETHER)
     arguments = (of_near, of_time, batch.seconds, batch.cells, batch.codes, batch.offsets, *counts)
     near_sums.add_near[(len(LENGTHS) * batch.blocks, times.DIAGONALS)](*arguments, *numbers, *constants)
-    out = torch.full((len(position),), torch.nan)
-    numbers = (pairs, len(position), SCALE)
-    constants = (segments, 1, diagonals.BEFORE, diagonals.FIRST, diagonals.NUMBERS, diagonals.DISTANCES)
-    programs = -(-len(position) // diagonals.DISTANCES)
-    diagonals.add_diagonals[(programs,)](of_blocks, of_position, out, *numbers, *constants)
-    for found, wanted in zip((out, of_time[0]), right):
+    out, time_out = (torch.full((n,), torch.nan) for n in (len(position), time_buckets.COUNT))
+    numbers = (pairs, len(position), *of_time.shape, SCALE)
+    constants = (segments, 1, diagonals.BEFORE, diagonals.FIRST, diagonals.NUMBERS, diagonals.DISTANCES, 64, 8)
+    programs = -(-len(position) // diagonals.DISTANCES) + 1
+    outs = (of_blocks, of_position, of_time, out, time_out)
+    diagonals.add_diagonals[(programs,)](*outs, *numbers, *constants)
+    for found, wanted in zip((out, time_out), right):
         error = np.linalg.norm(found.double().numpy() - wanted) / np.linalg.norm(wanted)
         assert error < 1e-5, error

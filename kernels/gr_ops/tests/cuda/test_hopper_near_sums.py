@@ -43,7 +43,7 @@ def test_sums(targets):
     out = torch.zeros(COPIES, time_buckets.COUNT, device=DEVICE)
     blocks, cells = -(-longest // BLOCK), time_buckets.cells(torch.device(DEVICE))
     numbers = (total, longest, blocks, group, SCALE, *out.shape)
-    constants = (True, HEADS, any(targets), BLOCK, times.DIAGONALS, KEYS, times.AROUND)
+    constants = (True, HEADS, any(targets), BLOCK, times.DIAGONALS, KEYS, times.FIRST, times.AROUND, 8)
     arguments = (near.to(DEVICE), out, seconds, cells, codes.to(DEVICE), offsets, *counts, *numbers, *constants)
     near_sums.add_near[(len(lengths) * blocks, times.DIAGONALS)](*arguments)
     torch.testing.assert_close(out.sum(0).cpu().double(), right, rtol=1e-5, atol=1e-5)

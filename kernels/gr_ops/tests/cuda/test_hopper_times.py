@@ -31,7 +31,7 @@ def tables(seconds, position, lengths, listed=True, lies=False, of_queries=True)
     arguments = (position, TIME.to(DEVICE), seconds, cells, offsets, band, made, HALF, *numbers)
     times.prepare[grid](*arguments, listed, 64, times.SEARCHED, *layout, times.BEFORE, *sizes, CHUNK)
     # Two blocks of the others at a time: a row has several.
-    constants = (listed, of_queries, times.AROUND, *layout, *sizes, 2)
+    constants = (listed, of_queries, times.FIRST, times.AROUND, *layout, *sizes, 2)
     grid = (len(lengths) * blocks, 1 + times.DIAGONALS)
     times.encode[grid](offsets, made, codes, total, longest, blocks, *constants)
     assert {int(x) for x in codes[:, 0, 0]} <= {-1, made.data_ptr()}
@@ -99,7 +99,7 @@ def check(found, rows, position, of_queries=True):
                 bucket = time_buckets.bucket(soonest)
                 more = time_buckets.bucket(int(query.max()) - int(key.min())) - bucket
                 far = more > 0 and int(least[bucket + more]) - soonest >= FAR
-                code = int(codes[number, block, 1 + other])
+                code = int(codes[number, block, times.FIRST + other])
                 assert (code >> 32) & (2**32 - 1) == bucket | more << 16 | far << 31
                 assert torch.tensor(code).int().view(torch.float32) == scaled[bucket]
             for diagonal in range(times.DIAGONALS):

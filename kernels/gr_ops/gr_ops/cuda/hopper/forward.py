@@ -49,11 +49,33 @@ def _load(q_desc, k_desc, v_desc, m: Shared, queue: WorkQueue, batch: Batch):
 
 
 @gluon.jit
+def _bias(
+    relative: Relative,
+    positions,
+    code,
+    codes,
+    own,
+    at,
+    SEGMENTS: gl.constexpr,
+    MASKED: gl.constexpr,
+    LAYOUT: gl.constexpr,
+):
+    """What `_halves` adds; to be made while the product runs."""
+    if not relative.ON:
+        bias = 0
+    elif MASKED and not SEGMENTS:  # these tiles are all at the diagonal
+        bias = relative.near_bias(positions, codes, own, at, LAYOUT)
+    else:
+        bias = relative.bias(positions, code, own, at, SEGMENTS, not MASKED, LAYOUT)
+    return bias
+
+
+@gluon.jit
 def _halves(
     score,
     half,
+    bias,
     relative: Relative,
-    positions,
     code,
     codes,
     item,
@@ -63,12 +85,12 @@ def _halves(
     MASKED: gl.constexpr,
 ):
     """Half the scores, with their bias."""
-    if not relative.ON:
-        h = score * half
-    elif MASKED and not SEGMENTS:  # these tiles are all at the diagonal
-        h = relative.near_scores(score, half, positions, codes, item, own, (own - at) // 64, SEGMENTS)
-    else:
-        h = relative.scores(score, half, positions, code, codes, item, own, at, SEGMENTS, not MASKED)
+    h = score * half
+    if relative.ON:
+        if SEGMENTS or not MASKED:
+            h = relative.complete(h, bias, code, codes, item, own, at, not MASKED)
+        else:
+            h += bias
     return h
 
 
@@ -121,19 +143,20 @@ def _consume(
         codes = relative.row_of(item, own)
         q_shared = m.q.matrix(PART)
         acc = gl.zeros([HALF, m.P], gl.float32, o_layout)
+        at, end = keys.tile(0)
+        code = relative.code(codes, at)
+        positions = relative.positions(place, item, own, at, batch.SEGMENTS, s_layout)
+        bias = _bias(relative, positions, code, codes, own, at, batch.SEGMENTS, True, s_layout)
         mbarrier.wait(m.q_full.index(0), turn & 1)
         if IN_REGISTERS:
             q = q_shared.load(q_layout)
         else:
             q = q_shared
-        at, end = keys.tile(0)
         stage, phase = m.k.place(used)
         m.k.wait(stage, phase)
-        code = relative.code(codes, at)
-        positions = relative.positions(place, item, own, at, batch.SEGMENTS, s_layout)
         score = warpgroup_mma(q, m.k.matrix(stage).permute((1, 0)), zero, use_acc=False)
         m.k.release(stage)
-        h = _halves(score, half, relative, positions, code, codes, item, own, at, batch.SEGMENTS, True)
+        h = _halves(score, half, bias, relative, code, codes, item, own, at, batch.SEGMENTS, True)
         weight = _weights(h, row, at, end, item, batch, K, True)
         p = gl.convert_layout(weight.to(dtype), p_layout)
         for j in range(1, 1 if SKIPS else keys.masked):
@@ -149,9 +172,10 @@ def _consume(
             o_token = warpgroup_mma(p, v, acc, is_async=True)
             code = relative.code(codes, at)
             positions = relative.positions(place, item, own, at, batch.SEGMENTS, s_layout)
+            bias = _bias(relative, positions, code, codes, own, at, batch.SEGMENTS, True, s_layout)
             score = warpgroup_mma_wait(1, deps=(s_token,))
             m.k.release(stage)
-            h = _halves(score, half, relative, positions, code, codes, item, own, at, batch.SEGMENTS, True)
+            h = _halves(score, half, bias, relative, code, codes, item, own, at, batch.SEGMENTS, True)
             weight = _weights(h, row, at, end, item, batch, K, True)
             following = gl.convert_layout(weight.to(dtype), p_layout)
             acc, _ = warpgroup_mma_wait(0, deps=(o_token, p))
@@ -181,9 +205,10 @@ def _consume(
             m.v.wait(last_stage, last_phase)
             o_token = warpgroup_mma(p, m.v.matrix(last_stage), acc, is_async=True)
             positions = relative.late(early, place, item, own, unmasked, batch.SEGMENTS, s_layout)
+            bias = _bias(relative, positions, code, codes, own, unmasked, batch.SEGMENTS, False, s_layout)
             score = warpgroup_mma_wait(1, deps=(s_token,))
             m.k.release(stage)
-            h = _halves(score, half, relative, positions, code, codes, item, own, unmasked, batch.SEGMENTS, False)
+            h = _halves(score, half, bias, relative, code, codes, item, own, unmasked, batch.SEGMENTS, False)
             following_code = relative.code(codes, unmasked + K)
             following_positions = relative.early(place, item, own, unmasked + K, batch.SEGMENTS)
             weight = _weights(h, row, 0, 0, item, batch, K, False)

@@ -45,14 +45,15 @@ def _add(
     q = m.q.matrix(stage)
     grad = m.grad.matrix(stage)
     positions = relative.late(early, place, item, first, at, batch.SEGMENTS, s_layout)
+    if relative.ON:
+        bias = relative.bias(positions, code, first, at, batch.SEGMENTS, True, s_layout)
     m.q.wait(stage, phase)
     if MASKED:
         clear_behind(q, item.length - at, m.Q, m.P)
     score = warpgroup_mma(m.k.matrix(PART), q.permute((1, 0)), zero, use_acc=False)
+    h = score * half
     if relative.ON:
-        h = relative.scores(score, half, positions, code, codes, item, first, at, batch.SEGMENTS, True)
-    else:
-        h = score * half
+        h = relative.complete(h, bias, code, codes, item, first, at, True)
     t = tanh(h)
     silu = h * t + h
     slope = 0.5 * t + 0.5

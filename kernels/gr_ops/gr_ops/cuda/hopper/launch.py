@@ -186,13 +186,14 @@ def gradients(
     if sums is None:
         return None
     _add_near(p, sums, tables, batch, listed)
-    return _add_diagonals(p, sums), sums[2].sum(0)
+    return _add_diagonals(p, sums)
 
 
-def _add_diagonals(p: Problem, sums: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """The gradient of the position [P]."""
-    of_position, of_blocks = sums[:2]
-    out = torch.empty(len(p.relative.position_P), dtype=torch.float32, device=of_blocks.device)
+def _add_diagonals(p: Problem, sums: tuple[torch.Tensor, ...]) -> Sums:
+    """The gradients of the position [P] and of time [T]."""
+    of_position, of_blocks, of_time, _ = sums
+    programs, buckets = of_time.shape
+    out, time_out = (of_blocks.new_empty(n) for n in (len(p.relative.position_P), buckets))
     constants = (
         p.segments,
         near_sums.COPIES,
@@ -200,12 +201,14 @@ def _add_diagonals(p: Problem, sums: tuple[torch.Tensor, ...]) -> torch.Tensor:
         diagonals.FIRST,
         diagonals.NUMBERS,
         diagonals.DISTANCES,
+        triton.next_power_of_2(buckets),
+        diagonals.ROWS,
     )
-    pairs = of_blocks.shape[1] // diagonals.NUMBERS
-    arguments = (of_blocks, of_position, out, pairs, len(out), float(p.scale * p.alpha), *constants)
-    grid = (triton.cdiv(len(out), diagonals.DISTANCES),)
-    launch(ADD_DIAGONALS, grid, (p.segments,), arguments, p.q.device.index, num_warps=4)
-    return out
+    numbers = (of_blocks.shape[1] // diagonals.NUMBERS, len(out), programs, buckets, float(p.scale * p.alpha))
+    arguments = (of_blocks, of_position, of_time, out, time_out, *numbers, *constants)
+    grid = (triton.cdiv(len(out), diagonals.DISTANCES) + 1,)
+    launch(ADD_DIAGONALS, grid, constants, arguments, p.q.device.index, num_warps=4)
+    return out, time_out
 
 
 def _add_near(
@@ -218,7 +221,8 @@ def _add_near(
     heads, total = of_near.shape[:2]
     seconds, cells = p.relative.times_L.contiguous(), p.relative.cells.contiguous()
     numbers = (total, p.longest, blocks, p.group, float(p.scale * p.alpha), *of_time.shape)
-    constants = (listed, heads, p.segments, times.BLOCK, times.DIAGONALS, TILE, times.AROUND)
+    constants = (listed, heads, p.segments, times.BLOCK, times.DIAGONALS, TILE, times.FIRST, times.AROUND)
+    constants = (*constants, near_sums.TOGETHER)
     arguments = (of_near, of_time, seconds, cells, codes, offsets, contexts, targets, *numbers, *constants)
     grid = (p.sequences * blocks, times.DIAGONALS)
     _launch(ADD_NEAR, grid, _types(p), constants, arguments, p.q.device.index, 8)
@@ -284,8 +288,7 @@ def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -
     pairs = (times.BEFORE + distances + times.BEHIND + 1) // 2
     band = torch.empty(4 * pairs, dtype=torch.float32, device=device)
     tables = torch.empty(times.size(total, buckets), dtype=torch.int64, device=device)
-    # Kernels read the code of the next tile ahead, also behind a row's end.
-    codes = torch.zeros(p.sequences * blocks * (times.AROUND + blocks), dtype=torch.int64, device=device)
+    codes = torch.empty(p.sequences * blocks * (times.AROUND + blocks), dtype=torch.int64, device=device)
     numbers = (p.sequences, total, p.longest, blocks, distances, len(time), pairs)
     layout = (times.BLOCK, times.DIAGONALS)
     sizes = (times.PADDING, times.HEADER, times.CELLS, times.FAR)
@@ -293,7 +296,7 @@ def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -
     grid = (p.sequences * blocks + buckets // times.SEARCHED + triton.cdiv(len(band), CHUNK),)
     arguments = (position, time, seconds, cells, offsets, band, tables, 0.5 * p.alpha, *numbers, *constants)
     _launch(PREPARE, grid, (offsets.dtype,), constants, arguments, device.index, 4)
-    constants = (listed, of_queries, times.AROUND, *layout, *sizes, KEY_BLOCKS)
+    constants = (listed, of_queries, times.FIRST, times.AROUND, *layout, *sizes, KEY_BLOCKS)
     arguments = (offsets, tables, codes, total, p.longest, blocks, *constants)
     grid = (p.sequences * blocks, 1 + times.DIAGONALS)
     _launch(ENCODE, grid, (offsets.dtype,), constants, arguments, device.index, 8)
@@ -311,7 +314,9 @@ def _sums(p: Problem, programs: int) -> tuple[torch.Tensor, ...] | None:
     distances = len(p.relative.position_P) if p.segments else 0
     sizes = (distances, diagonals.pairs_of(p.longest) * diagonals.NUMBERS, len(p.relative.time_T))
     near = torch.empty(heads, total, times.DIAGONALS, times.BLOCK, dtype=p.q.dtype, device=p.q.device)
-    return *(torch.zeros(n, m, dtype=torch.float32, device=p.q.device) for n, m in zip(copies, sizes)), near
+    zeros = torch.zeros(sum(n * m for n, m in zip(copies, sizes)), dtype=torch.float32, device=p.q.device)
+    parts = zeros.split([n * m for n, m in zip(copies, sizes)])
+    return *(part.view(n, m) for part, n, m in zip(parts, copies, sizes)), near
 
 
 def padded_dim(dim: int) -> int:

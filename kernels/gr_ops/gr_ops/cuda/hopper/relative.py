@@ -11,13 +11,14 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from gr_ops.cuda.hopper.structs import struct
-from gr_ops.cuda.hopper.times import AROUND, BEFORE, BLOCK, CELLS, DIAGONALS, HEADER, bucket_of
+from gr_ops.cuda.hopper.times import AROUND, BEFORE, BLOCK, CELLS, DIAGONALS, FIRST, HEADER, bucket_of
 
 _block = gl.constexpr(BLOCK)
 _before = gl.constexpr(BEFORE)
 _diagonals = gl.constexpr(DIAGONALS)
 _cells = gl.constexpr(CELLS)
 _header = gl.constexpr(HEADER)
+_first = gl.constexpr(FIRST)
 _around = gl.constexpr(AROUND)
 NEAR = gl.constexpr(32767 << 16)  # Relative.bits of a tile at the diagonal
 COMPARED = gl.constexpr(8)  # further buckets of a tile; with more each cell's own is looked up
@@ -109,16 +110,6 @@ class Tables:
         """The least seconds from a block of keys to one of queries."""
         return gl.load(self._of_tokens(0) + query) - gl.load(self._of_tokens(1) + key)
 
-    @gluon.jit
-    def near(self, first, diagonal, LAYOUT: gl.constexpr):
-        """[64, 64]: numbers of time at the diagonal."""
-        row = first + gl.arange(0, 64, gl.SliceLayout(1, LAYOUT))
-        column = gl.arange(0, 64, gl.SliceLayout(0, LAYOUT))
-        place = ((row + self.begin) * _diagonals + diagonal)[:, None] * _block + column[None, :]
-        start = self.start + (_header + _cells) + 4 * self.tokens
-        numbers = start.to(gl.pointer_type(gl.float16), bitcast=True) + place
-        return gl.load(gl.multiple_of(numbers, [16, 4])).to(gl.float32)
-
 
 @gluon.jit
 def tables_of(row, item):
@@ -163,7 +154,7 @@ class Relative:
         """Of the tile of a block of rows and 64 columns from `at` on, a multiple of 64. To be asked for a tile ahead: a
         product would have to wait for it."""
         if self.ON:
-            code = gl.load(row + (at // _block + 1))
+            code = gl.load(row + (at // _block + _first))
         else:
             code = at * 0
         return code
@@ -237,7 +228,7 @@ class Relative:
 
     @gluon.jit
     def positions(self, place, item, first, at, SEGMENTS: gl.constexpr, LAYOUT: gl.constexpr):
-        """The position's numbers of a tile, for `scores`; pairs, or [64, 64] where rows have targets or contexts. To be
+        """The position's numbers of a tile, for `bias`; pairs, or [64, 64] where rows have targets or contexts. To be
         asked for long before: they come from the L2 cache."""
         distance = self.SIGN * (first - at)
         if not self.ON:
@@ -271,40 +262,57 @@ class Relative:
         return found
 
     @gluon.jit
-    def _sum(self, scaled, positions, number, SEGMENTS: gl.constexpr):
-        layout: gl.constexpr = scaled.type.layout
-        if SEGMENTS:
-            total = scaled + (positions + number)
-        else:
-            total = scaled + self._tile(positions, number, layout)
-        return total
+    def _known(self, at, ALIGNED: gl.constexpr):
+        """Whether the columns from `at` on are a block, whose code is known."""
+        return (at == at) if ALIGNED else (at % 64 == 0)
 
     @gluon.jit
-    def near_scores(self, score, half, positions, row, item, first, diagonal, SEGMENTS: gl.constexpr):
-        """As `scores`, of a tile at the diagonal."""
-        layout: gl.constexpr = score.type.layout
-        near = tables_of(row, item).near(first, diagonal, layout)
-        return self._sum(score * half, positions, 0.0, SEGMENTS) + near
-
-    @gluon.jit
-    def scores(self, score, half, positions, code, row, item, first, at, SEGMENTS: gl.constexpr, ALIGNED: gl.constexpr):
-        """[64, 64]: half the scores with their bias, of 64 rows from `first` on and 64 columns from `at` on."""
-        layout: gl.constexpr = score.type.layout
-        scaled = score * half
-        tile = self.read(code)
+    def _is_near(self, first, at):
         diagonal = self.SIGN * (first - at)
-        known = (at == at) if ALIGNED else (at % 64 == 0)
-        if known & (tile.more == 0):
-            total = self._sum(scaled, positions, tile.number, SEGMENTS)
-        elif known & (diagonal >= 0) & (diagonal < 64 * _diagonals):
-            total = self.near_scores(score, half, positions, row, item, first, diagonal // 64, SEGMENTS)
-        elif known & (tile.more <= COMPARED) & tile.soon:
-            total = self._sum(scaled, positions, tile.number, SEGMENTS)
-            total = self._compared(total, tile, tables_of(row, item), first, at)
+        return (diagonal >= 0) & (diagonal < 64 * _diagonals)
+
+    @gluon.jit
+    def _near(self, row, first, at, LAYOUT: gl.constexpr):
+        """[64, 64]: numbers of time at the diagonal."""
+        start = gl.load(row + 1).to(gl.pointer_type(gl.float16), bitcast=True)
+        own = gl.arange(0, 64, gl.SliceLayout(1, LAYOUT)) * _diagonals + self.SIGN * (first - at) // 64
+        numbers = start + own[:, None] * _block + gl.arange(0, 64, gl.SliceLayout(0, LAYOUT))[None, :]
+        return gl.load(gl.multiple_of(numbers, [16, 4])).to(gl.float32)
+
+    @gluon.jit
+    def near_bias(self, positions, row, first, at, LAYOUT: gl.constexpr):
+        """[64, 64]: half the bias of a tile that is known to be at the diagonal, where rows have no targets nor
+        contexts."""
+        return self._tile(positions, 0.0, LAYOUT) + self._near(row, first, at, LAYOUT)
+
+    @gluon.jit
+    def bias(self, positions, code, first, at, SEGMENTS: gl.constexpr, ALIGNED: gl.constexpr, LAYOUT: gl.constexpr):
+        """[64, 64]: half the bias of 64 rows from `first` on and 64 columns from `at` on, but for what `complete` adds.
+        To be made while the product runs."""
+        tile = self.read(code)
+        compared = (self._is_near(first, at) == 0) & (tile.more <= COMPARED) & tile.soon
+        number = gl.where(self._known(at, ALIGNED) & ((tile.more == 0) | compared), tile.number, 0.0)
+        if SEGMENTS:
+            half = positions + number
         else:
-            total = self._sum(scaled, positions, 0.0, SEGMENTS)
-            total += self._looked_up(tables_of(row, item), first, at, layout)
-        return total
+            half = self._tile(positions, number, LAYOUT)
+        return half
+
+    @gluon.jit
+    def complete(self, scaled, bias, code, row, item, first, at, ALIGNED: gl.constexpr):
+        """Half the scores with their bias, of those with what `bias` gives."""
+        layout: gl.constexpr = scaled.type.layout
+        tile = self.read(code)
+        known = self._known(at, ALIGNED)
+        if known & (tile.more == 0):
+            h = scaled + bias
+        elif known & self._is_near(first, at):
+            h = scaled + bias + self._near(row, first, at, layout)
+        elif known & (tile.more <= COMPARED) & tile.soon:
+            h = self._compared(scaled + bias, tile, tables_of(row, item), first, at)
+        else:
+            h = scaled + bias + self._looked_up(tables_of(row, item), first, at, layout)
+        return h
 
     @gluon.jit
     def _compared(self, total, tile: Code, tables: Tables, first, at):

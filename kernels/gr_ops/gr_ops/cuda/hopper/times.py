@@ -26,7 +26,8 @@ DIAGONALS = 2  # blocks of keys whose numbers of time are written down for a blo
 SEARCHED = 4  # buckets that a program of `prepare` looks for
 FAR = (1 << 30) - 1  # seconds; two of them add up to 32 bits
 HEADER, CELLS = 16, 512
-AROUND = 4  # numbers of a row of codes besides its codes: one before, and those behind that are asked for too early
+FIRST = 2  # the place of the first code in a row of codes
+AROUND = FIRST + 3  # numbers of a row besides its codes; those behind them are asked for too early
 PADDING = 128  # tokens behind the last one that a tile may read
 
 
@@ -149,6 +150,7 @@ def encode(
     blocks,
     LISTED: tl.constexpr,
     OF_QUERIES: tl.constexpr,
+    FIRST: tl.constexpr,
     AROUND: tl.constexpr,
     BLOCK: tl.constexpr,
     DIAGONALS: tl.constexpr,
@@ -158,9 +160,10 @@ def encode(
     FAR: tl.constexpr,
     CHUNK: tl.constexpr,
 ):
-    """codes [sequences, blocks, AROUND + blocks]: of a block of queries, if not OF_QUERIES of keys, the address of the
-    tables, then for each block of the others: in bits 0 to 31 the first bucket's number, float32; 32 to 47 the bucket;
-    48 to 62 how many follow; 63 whether the last one begins FAR seconds behind the soonest of the tile or later.
+    """codes [sequences, blocks, AROUND + blocks]: of a block of queries, if not OF_QUERIES of keys, the addresses of
+    the tables and of its nears, then for each block of the others: in bits 0 to 31 the first bucket's number, float32;
+    32 to 47 the bucket; 48 to 62 how many follow; 63 whether the last one begins FAR seconds behind the soonest of the
+    tile or later.
 
     nears: the numbers of time of a query and the keys of its own block and of those before; if not OF_QUERIES, of a key
     and the queries of its own block and of those behind.
@@ -181,7 +184,9 @@ def encode(
         high = tl.load(highs + block * BLOCK)
         row = codes + (sequence.to(tl.int64) * blocks + block) * (AROUND + blocks)
         tl.store(row, tables.to(tl.int64))
-        for start in range(0, (length + BLOCK - 1) // BLOCK, CHUNK):
+        tl.store(row + 1, (nears + (begin + block * BLOCK).to(tl.int64) * (DIAGONALS * BLOCK)).to(tl.int64))
+        behind = (length + BLOCK - 1) // BLOCK + (AROUND - FIRST)
+        for start in range(0, behind, CHUNK):
             other = start + tl.arange(0, CHUNK)
             inside = other * BLOCK < length
             other_low = tl.load(lows + other * BLOCK, mask=inside, other=0)
@@ -193,7 +198,8 @@ def encode(
             far = (last > first) & (tl.load(of_buckets + 2 * last, mask=inside, other=0) - soonest >= FAR)
             number = tl.load(of_buckets + 2 * first + 1, mask=inside, other=0)
             bits = first | ((last - first) << 16) | (far.to(tl.int32) << 31)
-            tl.store(row + 1 + other, (bits.to(tl.int64) << 32) | (number & 0xFFFFFFFF), mask=inside)
+            code = tl.where(inside, (bits.to(tl.int64) << 32) | (number & 0xFFFFFFFF), 0)
+            tl.store(row + FIRST + other, code, mask=other < behind)
     elif block * BLOCK < length:
         own = block * BLOCK + tl.arange(0, BLOCK)
         of_own = tl.load(highs + padded + tl.minimum(own, length - 1))
