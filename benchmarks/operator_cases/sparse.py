@@ -67,6 +67,42 @@ def _permutations() -> Iterator[Case]:
     )
 
 
+def _gradients_of_permutations() -> Iterator[Case]:
+    """Of rows of values: where each feature comes once, the permutation back; of features that come twice, sums."""
+    for width, copies in ((1, 0), (64, 0), (64, 13)):
+        features, batch = 26, 4096 if width == 1 else 512
+        lengths = torch.randint(0, 20, (features, batch))
+        rows = int(lengths.sum())
+        backward, back, added = [], [], []
+        for _ in range(batches_of(4 * width * rows)):
+            order = torch.cat([torch.randperm(features), torch.randperm(features)[:copies]])
+            given = _shuffled(lengths)
+            sums = given.sum(1)
+            starts = sums.cumsum(0) - sums
+            index = torch.cat([starts[n] + torch.arange(int(sums[n])) for n in order.tolist()])
+            grad = torch.rand(len(index), width).squeeze(1)
+            backward.append((order.int(), given, grad, rows))
+            back.append((order.argsort().int(), given[order], grad, None, rows))
+            added.append((grad, index))
+
+        def permuted_back(batch: int, batches: list[tuple[object, ...]] = back) -> Call:
+            return lambda: STOCK.permute_2D_sparse_data(*batches[batch])[1]
+
+        def summed(batch: int, batches: list[tuple[torch.Tensor, torch.Tensor]] = added, rows: int = rows) -> Call:
+            grad, index = batches[batch]
+            return lambda: torch.zeros(rows, *grad.shape[1:]).index_add_(0, index, grad)
+
+        yield Case(
+            operator="permute_sparse_data_backward",
+            shape=f"T {features}, B {batch}, D {width}" + (f", {copies} twice" if copies else ""),
+            peer="torch.index_add and zeros" if copies or width > 1 else f"{FBGEMM}, the permutation back",
+            batches=len(backward),
+            ours=side(OURS.permute_sparse_data_backward, backward),
+            theirs=summed if copies or width > 1 else permuted_back,
+            moved_bytes=4 * width * (backward[0][2].shape[0] + rows) + 2 * lengths.nbytes,
+        )
+
+
 def _checks() -> Iterator[Case]:
     warning = torch.zeros(1, dtype=torch.int64)
     for shape, tables, batch, dtype in (
@@ -132,5 +168,6 @@ def _gathers() -> Iterator[Case]:
 def cases() -> Iterator[Case]:
     torch.manual_seed(2)
     yield from _permutations()
+    yield from _gradients_of_permutations()
     yield from _checks()
     yield from _gathers()
