@@ -18,6 +18,9 @@ constexpr int64_t kBlock = sizeof(Block);
 // Bytes of a segment: how it ends no longer matters, and memcpy and memset write it by an instruction that fetches no
 // line only to overwrite it.
 constexpr int64_t kLong = 8192;
+// From here on segments go by four blocks a step: those of 800 bytes take 0.95 of the time with it that they take with
+// two, those of 200 bytes 0.97, those of 80 bytes 1.1, and of 16 bytes 1.3.
+constexpr int64_t kFourBlocks = 192;
 
 #define GR_OPS_INLINE static inline __attribute__((always_inline))
 
@@ -163,12 +166,12 @@ void move_whole(const Segments& all, int64_t first, int64_t end) {
 }
 
 // The same for segments that stand in the source as they do in the result, with gaps between them. A step moves up to
-// two blocks and takes the next segment without a branch: where a segment ends cannot be foretold, and each wrong guess
-// takes as long as half a segment of 100 ids. The processor then looks ahead over some segments by itself; the start of
-// the next but one is asked for.
-GR_OPS_VECTOR_CLONES
-void move_evenly(const Segments& all, int64_t first, int64_t end) {
-  constexpr int64_t step = 2 * kBlock;
+// `blocks` blocks and takes the next segment without a branch: where a segment ends cannot be foretold, and each wrong
+// guess takes as long as half a segment of 100 ids. The processor then looks ahead over some segments by itself; the
+// starts of the next ones are asked for.
+template <int64_t blocks>
+GR_OPS_INLINE void move_by_steps(const Segments& all, int64_t first, int64_t end) {
+  constexpr int64_t step = blocks * kBlock;
   const int64_t* starts = all.starts;
   const int64_t bytes_each = all.row_bytes;
   const int64_t gap = all.source_step * bytes_each;
@@ -179,11 +182,15 @@ void move_evenly(const Segments& all, int64_t first, int64_t end) {
   const char* const stop = all.to + starts[end] * bytes_each;
   int64_t left = 0;
   for (int64_t p = first - 1; to < stop;) {
-    prefetch_lines(next, gap, step);
+    if constexpr (blocks == 2) {
+      prefetch_lines(next, gap, step);
+    } else {
+      prefetch_lines(next, 0, kBlock);
+      prefetch_lines(next, gap, kBlock);
+    }
     fetch_to_write(to, step);
     if (from <= readable) {
-      move_block(to, from);
-      move_block(to + kBlock, from + (left > kBlock ? kBlock : 0));
+      for (int64_t at = 0; at < step; at += kBlock) move_block(to + at, from + (left > at ? at : 0));
     } else {
       std::memcpy(to, from, static_cast<size_t>(std::min(left, step)));
     }
@@ -196,6 +203,12 @@ void move_evenly(const Segments& all, int64_t first, int64_t end) {
     p += done ? 1 : 0;
   }
 }
+
+GR_OPS_VECTOR_CLONES
+void move_by_two_blocks(const Segments& all, int64_t first, int64_t end) { move_by_steps<2>(all, first, end); }
+
+GR_OPS_VECTOR_CLONES
+void move_by_four_blocks(const Segments& all, int64_t first, int64_t end) { move_by_steps<4>(all, first, end); }
 
 }  // namespace
 
@@ -220,8 +233,10 @@ void Segments::move(int64_t first, int64_t end) const {
   while (whole > p && (end - starts[whole]) * row_bytes < kSpill) --whole;
   if (p < whole) {
     const int64_t mean = (starts[whole] - starts[p]) * row_bytes / (whole - p);
-    if (sources == nullptr && mean < kLong) {
-      move_evenly(*this, p, whole);
+    if (sources == nullptr && mean < kFourBlocks) {
+      move_by_two_blocks(*this, p, whole);
+    } else if (sources == nullptr && mean < kLong) {
+      move_by_four_blocks(*this, p, whole);
     } else {
       move_whole(*this, p, whole);
     }

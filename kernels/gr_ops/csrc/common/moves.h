@@ -9,7 +9,7 @@
 // thread's, and written later.
 namespace gr_ops {
 
-constexpr int64_t kSpill = 128;
+constexpr int64_t kSpill = 256;
 
 // The element of a result's padding, repeated.
 class Padding {
