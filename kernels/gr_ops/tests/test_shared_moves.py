@@ -41,7 +41,8 @@ def lengths_of(rng: np.random.Generator, longest: int, batch: int = BATCH) -> np
     return lengths
 
 
-# Rows of a few bytes, of up to two blocks, of many; the last ones are 17 KB in the mean, above what memcpy is left to.
+# Segments of a few bytes, of up to two blocks, of up to four and of many; the last ones are 17 KB in the mean, above
+# what memcpy is left to.
 @pytest.mark.parametrize(
     "batch, longest, width, dtype",
     [
@@ -49,6 +50,8 @@ def lengths_of(rng: np.random.Generator, longest: int, batch: int = BATCH) -> np
         (BATCH, 40, 1, "i8"),
         (BATCH, 17, 3, "i2"),
         (BATCH, 9, 5, "u1"),
+        (BATCH, 200, 1, "i8"),
+        (BATCH, 37, 3, "f4"),
         (BATCH, 60, 64, "f4"),
         (300, 70, 64, "f8"),
     ],
