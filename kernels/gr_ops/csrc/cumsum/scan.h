@@ -64,8 +64,10 @@ Sum<T> scan_blocks(const T* in, T* out, int64_t count, Sum<T> base) {
   return running;
 }
 
+// next: 0, or `in` and `out` are in the cache, and the chunk that the thread adds up next is so many bytes behind `in`;
+// those below ask for it line by line while they write.
 template <typename T>
-Sum<T> scan_chunk(const T* in, T* out, int64_t count, Sum<T> base) {
+Sum<T> scan_chunk(const T* in, T* out, int64_t count, Sum<T> base, int64_t = 0) {
   return scan_blocks(in, out, count, base);
 }
 
@@ -78,11 +80,11 @@ Sum<T> total_chunk(const T* in, const T*, int64_t count) {
 
 // Lengths are int32 or int64: these, and fp32, are written for vector registers (scan.cpp).
 template <>
-uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base);
+uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base, int64_t next);
 template <>
-uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base);
+uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base, int64_t next);
 template <>
-double scan_chunk<float>(const float* in, float* out, int64_t count, double base);
+double scan_chunk<float>(const float* in, float* out, int64_t count, double base, int64_t next);
 template <>
 uint32_t total_chunk<int32_t>(const int32_t* in, const int32_t* out, int64_t count);
 template <>
