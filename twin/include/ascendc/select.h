@@ -99,25 +99,26 @@ void CheckSelect(SELMODE mode, bool scalar) {
   }
 }
 
-template <typename T, typename U, typename F>
+// Of any count: what is chosen for the lanes behind it is not written. Comparisons alone take whole repeats.
+template <typename T, typename U, typename F, typename D>
 void SelectBits(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, SELMODE mode,
-                uint32_t count, bool rightDefined, F right) {
+                uint32_t count, F right, D rightDefined) {
   auto& core = twin::Core::Current();
-  CheckWholeRepeats<T>(count);
   if (count == 0) {
     return;
   }
   const uint64_t bytes = (MaskBit<T>(mode, count - 1) + 8) / 8;
   const auto* bits = core.UbRead(selMask.Range(), 0, bytes);
   const auto* left = reinterpret_cast<const T*>(core.UbRead(src0.Range(), 0, count * sizeof(T)));
-  const bool allDefined =
-      rightDefined && core.Defined(src0.Range(), 0, count * sizeof(T)) && core.Defined(selMask.Range(), 0, bytes);
+  const bool allDefined = rightDefined(0, count) && core.Defined(src0.Range(), 0, count * sizeof(T)) &&
+                          core.Defined(selMask.Range(), 0, bytes);
   auto* to = reinterpret_cast<T*>(core.UbWrite(dst.Range(), 0, count * sizeof(T)));
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t bit = MaskBit<T>(mode, i);
     const bool first = ((bits[bit / 8] >> (bit % 8)) & 1u) != 0;
-    const bool defined = allDefined || (core.Defined(selMask.Range(), bit / 8, 1) &&
-                                        (first ? core.Defined(src0.Range(), i * sizeof(T), sizeof(T)) : rightDefined));
+    const bool defined =
+        allDefined || (core.Defined(selMask.Range(), bit / 8, 1) &&
+                       (first ? core.Defined(src0.Range(), i * sizeof(T), sizeof(T)) : rightDefined(i, 1)));
     to[i] = first ? left[i] : right(i);
     defined ? core.Define(dst.Range(), i * sizeof(T), sizeof(T)) : core.Undefine(dst.Range(), i * sizeof(T), sizeof(T));
   }
@@ -240,15 +241,17 @@ void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const Loca
   auto& core = twin::Core::Current();
   twin_detail::CheckSelect<T, U>(mode, false);
   const auto* right = reinterpret_cast<const T*>(core.UbRead(src1.Range(), 0, count * sizeof(T)));
-  twin_detail::SelectBits(dst, selMask, src0, mode, count, core.Defined(src1.Range(), 0, count * sizeof(T)),
-                          [right](uint32_t i) { return right[i]; });
+  twin_detail::SelectBits(
+      dst, selMask, src0, mode, count, [right](uint32_t i) { return right[i]; },
+      [&](uint32_t i, uint32_t lanes) { return core.Defined(src1.Range(), i * sizeof(T), lanes * sizeof(T)); });
 }
 
 template <typename T, typename U>
 void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, const T src1,
             SELMODE mode, uint32_t count) {
   twin_detail::CheckSelect<T, U>(mode, true);
-  twin_detail::SelectBits(dst, selMask, src0, mode, count, true, [src1](uint32_t) { return src1; });
+  twin_detail::SelectBits(
+      dst, selMask, src0, mode, count, [src1](uint32_t) { return src1; }, [](uint32_t, uint32_t) { return true; });
 }
 
 #define TWIN_SELECT(MASK)                                                                                         \

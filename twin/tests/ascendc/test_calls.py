@@ -364,6 +364,7 @@ CALLS = [
         for form in ("count", "bits")
         for mode in range(3)
     ),
+    *(Call("Select", k, "count", 203, extra=mode, scalar=2) for k in ("float", "half") for mode in range(3)),
     *(
         call
         for k in ("float", "half")

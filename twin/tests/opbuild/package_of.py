@@ -31,6 +31,7 @@ FEW = (
     "axpy_in_place",
     "affine_template",
     "above_mean",
+    "choose_rows",
 )
 
 

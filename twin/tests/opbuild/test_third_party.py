@@ -324,6 +324,15 @@ CASES = (
     Case(
         "AboveMean", "above_mean", floats(matrix, **HALF), above_mean, sizes=(1, 7, 32, 320), tolerance=0, lenient=True
     ),
+    Case(
+        "ChooseRows",
+        "choose_rows",
+        lambda r, n: [*r.normal(size=(3, 1, n)).astype(np.float32)],
+        lambda x, a, b: np.where(a > b, np.where(x > 0, a, b), 0.5),
+        sizes=ROWS,
+        tolerance=0,
+        lenient=True,
+    ),
     Case("AxpyInPlace", "axpy_in_place", tiles, lambda y, x: y + 0.5 * x, (0.5,)),
     Case("RepeatInterleaveCustom", "repeat_interleave_custom", repeated, lambda x, k: x.repeat(k.astype(int), 0)),
     Case(
@@ -352,6 +361,9 @@ CASES = (
     ),
 )
 
+
+# Their results are of float, whatever their inputs.
+PRODUCTS = ("RowMoments", "RowDeviations", "ProductSoftmax", "AttentionRows", "MatmulLeaky")
 
 # How inputs are given whose values the host reads.
 VALUES = {
@@ -382,9 +394,9 @@ def run(host, library: Path, case: Case, size: int) -> None:
     inputs = case.inputs(generator, size)
     bits = case.type == "AddcdivCustom"
     expected = np.asarray(case.expected(*([wide(x) for x in inputs] if bits else float64(*inputs))))
-    kinds = {"ArgMax": np.int32, "OneHotCustom": np.float32, "MatmulLeaky": np.float32, "NonZeroCustom": np.int64}
+    kinds = {"ArgMax": np.int32, "OneHotCustom": np.float32, "NonZeroCustom": np.int64}
     kinds["AboveMean"] = np.bool_
-    kinds |= dict.fromkeys(("RowMoments", "RowDeviations", "ProductSoftmax", "AttentionRows"), np.float32)
+    kinds |= dict.fromkeys(PRODUCTS, np.float32)
     by_kernel = case.type == "NonZeroCustom"  # it gets room for the most that there can be
     shape = (inputs[0].size, 2) if by_kernel else expected.shape
     result = np.empty(shape, kinds.get(case.type, inputs[0].dtype))
@@ -417,9 +429,12 @@ def test_operator_gives_what_numpy_gives(host, few, case, monkeypatch):
         run(host, few, case, size)
 
 
+RULES = (("AbsPadded", "E-17"), ("LogSumExp", "E-11"), ("ChooseRows", "E-17"))
+
+
 @pytest.mark.parametrize(
     ("case", "rule"),
-    [(case, rule) for case in CASES for t, rule in (("AbsPadded", "E-17"), ("LogSumExp", "E-11")) if case.type == t],
+    [(case, rule) for case in CASES for t, rule in RULES if case.type == t],
     ids=lambda value: name_of(value) if isinstance(value, Case) else value,
 )
 def test_what_a_padded_allocation_and_the_compiler_forgive_is_an_error_unless_asked_for(
