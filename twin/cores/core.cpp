@@ -53,6 +53,11 @@ int64_t Core::VectorsPerBlock() const { return state->scheduler->vectorsPerBlock
 uint64_t Core::TilingKey() const { return state->scheduler->launch.tilingKey; }
 bool Core::FullChecks() const { return state->scheduler->full; }
 bool Core::Lenient() const { return state->scheduler->launch.lenient; }
+void Core::InferTaskType() {
+  if (state->taskType == -1) {
+    SetTaskType(KERNEL_TYPE_MIX_AIC_1_2);
+  }
+}
 void Core::SetTaskType(int type) {
   state->taskType = type;
   if ((type == KERNEL_TYPE_MIX_AIC_1_2 ? 2u : 1u) != state->scheduler->vectorsPerBlock) {

@@ -16,7 +16,7 @@ int Core::AddCubeObject() {
   state->call = "REGIST_MATMUL_OBJ";
   const auto& launch = state->scheduler->launch;
   if (state->taskType != KERNEL_TYPE_MIX_AIC_1_1 && state->taskType != KERNEL_TYPE_MIX_AIC_1_2) {
-    Trap("E-32", "Matmul needs cube cores: KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2) before it");
+    Trap("E-32", "Matmul needs cube cores: the kernel type is another than KERNEL_TYPE_MIX_AIC_1_1 and 1_2");
   }
   if (launch.workspaceBytes < kSystemWorkspaceBytes) {
     Trap("E-31", "Matmul talks to the cube through the system workspace: tiling must add GetLibApiWorkSpaceSize()");

@@ -3,6 +3,7 @@
 #include "keys.h"
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "ascendc/tiling.h"
@@ -24,11 +25,18 @@ std::map<int, TypesOfObject>& Types() {
   return types;
 }
 
+std::set<int>& CubeUsers() {
+  static std::set<int> users;
+  return users;
+}
+
 }  // namespace
 
 void RegisterTilingKey(int object, uint64_t key) { Keys()[object].insert(key); }
 
 const std::set<uint64_t>& TilingKeys(int object) { return Keys()[object]; }
+
+void RegisterCubeUse(int object) { CubeUsers().insert(object); }
 
 void RegisterTaskType(int object, bool anyKey, uint64_t key, int type) { Types()[object][{anyKey, key}] = type; }
 
@@ -36,6 +44,9 @@ int TaskType(int object, uint64_t key) {
   const auto& types = Types()[object];
   const auto own = types.find({false, key});
   const auto all = types.find({true, 0});
+  if (types.empty() && CubeUsers().count(object) != 0) {
+    return KERNEL_TYPE_MIX_AIC_1_2;
+  }
   return own != types.end() ? own->second : all != types.end() ? all->second : -1;
 }
 

@@ -59,6 +59,7 @@ class Core {
   bool FullChecks() const;
   bool Lenient() const;
   void SetTaskType(int type);
+  void InferTaskType();
   __gm__ uint8_t* UserWorkspace(__gm__ void* workspace);
   __gm__ uint8_t* SystemWorkspace() const;
   const void* TilingData(const __gm__ void* tiling, std::size_t bytes);

@@ -52,6 +52,25 @@ void SetTaskType() {
   }
 }
 
+// A kernel that registers Matmul objects and declares no type is of both kinds of core, two vector cores a cube core.
+void RegisterCubeUse(int object);
+
+template <int object>
+struct CubeUse {
+  static bool Registered() {
+    RegisterCubeUse(object);
+    return true;
+  }
+  static inline const bool registered = Registered();
+};
+
+template <int object>
+void InferTaskType() {
+  if (CubeUse<object>::registered) {
+    Core::Current().InferTaskType();
+  }
+}
+
 template <int object, uint64_t key>
 bool TilingKeyIs() {
   return TilingKeyUse<object, key>::registered && Core::Current().TilingKey() == key;

@@ -30,4 +30,5 @@ void RegisterMatmuls(TPipe* pipe, const __gm__ void* workspace, Pairs&&... pairs
 namespace matmul = AscendC;
 using AscendC::tiling::TCubeTiling;
 
-#define REGIST_MATMUL_OBJ(tpipe, workspace, ...) ::AscendC::twin_detail::RegisterMatmuls(tpipe, workspace, __VA_ARGS__)
+#define REGIST_MATMUL_OBJ(tpipe, workspace, ...) \
+  (::twin::InferTaskType<TWIN_OBJECT>(), ::AscendC::twin_detail::RegisterMatmuls(tpipe, workspace, __VA_ARGS__))

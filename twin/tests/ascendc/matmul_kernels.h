@@ -131,6 +131,21 @@ void WholeProduct(const Arguments& arguments) {
   }
 }
 
+// No type is declared: the Matmul object says that the kernel is of both kinds of core.
+inline void WithoutTaskType(const Arguments& arguments) {
+  REGISTER_TILING_DEFAULT(ProductTiling);
+  GET_TILING_DATA(t, arguments.tiling);
+  TPipe pipe;
+  Product<float, false, false> p;
+  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), p.mm, &t.mm);
+  p.Open(arguments, t);
+  for (uint32_t row = p.First(); row < t.m; row += p.Step()) {
+    p.Prepare(row);
+    p.mm.IterateAll(p.c[p.RowAt(row)]);
+    p.mm.End();
+  }
+}
+
 // The same tile by tile, k in two halves: the second is added in GM.
 template <typename T, CubeFormat RESULT = CubeFormat::ND>
 void TiledProduct(const Arguments& arguments) {
@@ -324,7 +339,8 @@ inline void TwoOpenObjects(const Arguments& arguments) {
   other.Prepare(0);
 }
 
-inline void WithoutTaskType(const Arguments& arguments) {
+inline void OnVectorCores(const Arguments& arguments) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
   REGISTER_TILING_DEFAULT(ProductTiling);
   GET_TILING_DATA(t, arguments.tiling);
   TPipe pipe;

@@ -83,6 +83,7 @@ const std::map<std::string, Case> kCases = {
     {"ahead-read-nz", {Enter<HandedTiles<Hand::AHEAD_READ, NZ>>, 4, false, false, false}},
     {"two-open", {Enter<cases::TwoOpenObjects>, 4, false, false, false}},
     {"no-task-type", {Enter<cases::WithoutTaskType>, 4, false, false, false}},
+    {"vector-cores", {Enter<cases::OnVectorCores>, 4, false, false, false}},
 };
 
 // A matrix with gaps between its rows, as stored and in double.
@@ -210,7 +211,7 @@ int main(int argc, char** argv) {
   launch.extentCount = 5;
   launch.blockDim = blocks;
   launch.cores = 2 * blocks;
-  launch.vectorsPerBlock = 2;
+  launch.vectorsPerBlock = launch.name == std::string("vector-cores") ? 1 : 2;
   launch.scheduleMode = 1;
   launch.workspace = workspace.data();
   launch.workspaceBytes = workspace.size();

@@ -90,6 +90,7 @@ def run_matmul(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcom
 SHAPES = [(1, 1, 1), (33, 17, 15), (100, 40, 64), (31, 130, 300), (64, 300, 257)]
 KERNELS = ["float", "float-ta", "float-tb", "half", "half-ta", "half-tb", "bfloat16-tatb", "tiled", "tiled-half"]
 KERNELS += ["float-nz", "half-nz", "half-nz-tatb", "bfloat16-nz-ta", "float-to-nz", "half-nz-to-nz", "tiled-to-nz"]
+KERNELS += ["no-task-type"]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -254,7 +255,7 @@ def test_wrong_tiling_field(run_matmul, field):
     ("kernel", "breaks", "rule"),
     [
         ("two-open", 0, "E-32"),
-        ("no-task-type", 0, "E-32"),
+        ("vector-cores", 0, "E-32"),
         ("local", 20, "E-16"),
         ("vecout-nz", 20, "E-16"),
         ("local", 23, "E-32"),

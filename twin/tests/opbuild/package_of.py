@@ -32,6 +32,7 @@ FEW = (
     "affine_template",
     "above_mean",
     "choose_rows",
+    "matmul_plain",
 )
 
 

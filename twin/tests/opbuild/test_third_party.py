@@ -349,6 +349,7 @@ CASES = (
         sizes=ROWS,
     ),
     Case("SortRows", "sort_rows", floats(matrix), lambda x: -np.sort(-x, -1), sizes=ROWS, tolerance=0),
+    Case("MatmulPlain", "matmul_plain", products, np.matmul, sizes=(1, 40), tolerance=1e-5),
     Case(
         "MatmulLeaky",
         "matmul_leaky",
@@ -363,7 +364,7 @@ CASES = (
 
 
 # Their results are of float, whatever their inputs.
-PRODUCTS = ("RowMoments", "RowDeviations", "ProductSoftmax", "AttentionRows", "MatmulLeaky")
+PRODUCTS = ("RowMoments", "RowDeviations", "ProductSoftmax", "AttentionRows", "MatmulLeaky", "MatmulPlain")
 
 # How inputs are given whose values the host reads.
 VALUES = {
