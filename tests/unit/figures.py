@@ -106,9 +106,9 @@ def workers(root: Path) -> Values:
 
 
 def operators_cpu(root: Path) -> Values:
-    """Rows that reach what is asked for, cold and warm, and how many there are, of three modules."""
+    """Rows that reach what is asked for, cold and warm, and how many there are, of four modules."""
     figures: Values = {}
-    for module, names in (("sparse", "ab"), ("jagged", "cd"), ("embedding", "ef")):
+    for module, names in (("sparse", "ab"), ("jagged", "cd"), ("embedding", "ef"), ("layer", "gh")):
         rows = [row for row in result(root, f"operators-cpu-{module}")["rows"] if row["target"]]
         met = sum(min(row[at]["ratio"] for at in ("cold", "warm")) >= row["target"] for row in rows)
         figures |= dict(zip(names, (str(met), str(len(rows))), strict=True))

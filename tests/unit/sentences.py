@@ -81,7 +81,8 @@ def takes(**figures: tuple[str, str]) -> Callable[[Path], Values]:
 SENTENCES: tuple[Sentence, ...] = (
     Sentence(
         INDEX,
-        "{a} of {b}, {c} of {d} and {e} of {f} rows of permutations, of jagged rows and of lookups reach it",
+        "{a} of {b}, {c} of {d} and {e} of {f} rows of permutations, of jagged rows and of lookups "
+        "reach it, and {g} of {h} of a layer's operators",
         operators_cpu,
     ),
     Sentence(INDEX, "on a Hopper GPU is {low} to {high} times as fast as cuDNN's", attention),
