@@ -112,15 +112,17 @@ struct Product {
   uint32_t Step() const { return static_cast<uint32_t>(GetBlockNum() * GetSubBlockNum()) * BLOCK_ROWS; }
 };
 
-#define PRODUCT_ENTRY(arguments)                     \
-  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2); \
-  REGISTER_TILING_DEFAULT(ProductTiling);            \
-  GET_TILING_DATA(t, arguments.tiling);              \
+#define UNTYPED_PRODUCT_ENTRY(arguments)  \
+  REGISTER_TILING_DEFAULT(ProductTiling); \
+  GET_TILING_DATA(t, arguments.tiling);   \
   TPipe pipe
 
+#define PRODUCT_ENTRY(arguments)                     \
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2); \
+  UNTYPED_PRODUCT_ENTRY(arguments)
+
 template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND, CubeFormat RESULT = CubeFormat::ND>
-void WholeProduct(const Arguments& arguments) {
-  PRODUCT_ENTRY(arguments);
+void MultiplyRows(const Arguments& arguments, ProductTiling& t, TPipe& pipe) {
   Product<T, transA, transB, FORMAT, RESULT> p;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), p.mm, &t.mm);
   p.Open(arguments, t);
@@ -131,19 +133,16 @@ void WholeProduct(const Arguments& arguments) {
   }
 }
 
+template <typename T, bool transA, bool transB, CubeFormat FORMAT = CubeFormat::ND, CubeFormat RESULT = CubeFormat::ND>
+void WholeProduct(const Arguments& arguments) {
+  PRODUCT_ENTRY(arguments);
+  MultiplyRows<T, transA, transB, FORMAT, RESULT>(arguments, t, pipe);
+}
+
 // No type is declared: the Matmul object says that the kernel is of both kinds of core.
 inline void WithoutTaskType(const Arguments& arguments) {
-  REGISTER_TILING_DEFAULT(ProductTiling);
-  GET_TILING_DATA(t, arguments.tiling);
-  TPipe pipe;
-  Product<float, false, false> p;
-  REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), p.mm, &t.mm);
-  p.Open(arguments, t);
-  for (uint32_t row = p.First(); row < t.m; row += p.Step()) {
-    p.Prepare(row);
-    p.mm.IterateAll(p.c[p.RowAt(row)]);
-    p.mm.End();
-  }
+  UNTYPED_PRODUCT_ENTRY(arguments);
+  MultiplyRows<float, false, false>(arguments, t, pipe);
 }
 
 // The same tile by tile, k in two halves: the second is added in GM.
@@ -341,9 +340,7 @@ inline void TwoOpenObjects(const Arguments& arguments) {
 
 inline void OnVectorCores(const Arguments& arguments) {
   KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
-  REGISTER_TILING_DEFAULT(ProductTiling);
-  GET_TILING_DATA(t, arguments.tiling);
-  TPipe pipe;
+  UNTYPED_PRODUCT_ENTRY(arguments);
   Product<float, false, false> p;
   REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), p.mm, &t.mm);
 }

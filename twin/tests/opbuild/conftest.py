@@ -22,3 +22,8 @@ def host():
     import aclnn_host
 
     return aclnn_host.Host(Path(str(LIB64)))
+
+
+@pytest.fixture
+def few(vendor) -> Path:
+    return vendor / "op_api/lib/libcust_opapi.so"
