@@ -10,6 +10,7 @@
 
 #include "alias.h"
 #include "counted_call.h"
+#include "out_form.h"
 #include "random.h"
 #include "same_device.h"
 #include "strict_call.h"
@@ -93,10 +94,31 @@ void ConvertResult(const Call& call, c10::Device device, c10::IValue& value) {
   }
 }
 
-void CallCpuKernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+// The alias of a new tensor on the device for the result; undefined where the kernel makes the result itself.
+at::Tensor ResultFor(Call& call, const OutForm& form, const c10::IValue* arguments, size_t count, c10::Device device) {
+  const auto geometry = form.GeometryOf(arguments, count);
+  if (!geometry.defined()) {
+    return {};
+  }
+  const auto npu = at::empty_strided(geometry.sizes(), geometry.strides(), geometry.options().device(device));
+  // The block may be one that another thread freed while its work still runs on the stream.
+  SynchronizeDevice(device);
+  return call.aliases.ToCpu(npu);
+}
+
+void CallCpuKernel(Call& call, const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Device device) {
   // The NPU's autograd and autocast are above us; the aliases are plain CPU tensors for this call only.
   const at::AutoDispatchBelowAutograd belowAutograd;
   const c10::impl::ExcludeDispatchKeyGuard noAutocast(c10::autocast_dispatch_keyset);
+  // A result in its place needs no copy; a sixth of a training step's time went into those.
+  if (const auto* form = OutFormOf(op); form != nullptr && (call.requested || !call.aliases.Devices().empty())) {
+    const auto count = op.schema().arguments().size();
+    const auto out = ResultFor(call, *form, stack->data() + stack->size() - count, count, device);
+    if (out.defined()) {
+      form->Call(stack, count, out);
+      return;
+    }
+  }
   op.callBoxed(stack);
 }
 
@@ -130,12 +152,12 @@ void RunOnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
   if (call.generatorSlot != nullptr) {
     *call.generatorSlot = TakeCpuGenerator(call.generator, device);
-    CallCpuKernel(op, stack);
+    CallCpuKernel(call, op, stack, device);
   } else if (op.hasTag(at::Tag::nondeterministic_seeded)) {
     const DefaultGeneratorOverride seeded(TakeCpuGenerator({}, device));
-    CallCpuKernel(op, stack);
+    CallCpuKernel(call, op, stack, device);
   } else {
-    CallCpuKernel(op, stack);
+    CallCpuKernel(call, op, stack, device);
   }
 
   call.aliases.CommitArguments();
