@@ -282,14 +282,20 @@ uint8_t* Core::GmWrite(void* address, uint64_t bytes) {
   return static_cast<uint8_t*>(address);
 }
 
+namespace {
+
+bool IsPoison(const uint8_t* from, uint64_t bytes) {
+  return std::all_of(from, from + bytes, [](uint8_t byte) { return byte == kPoison; });
+}
+
+}  // namespace
+
 uint8_t* Core::GmAccumulate(void* address, uint64_t bytes) {
   const auto& extent = Extent(*this, address, bytes, true);
   Ask(*state, address, 1, bytes, 0, true, true);
   auto* to = GmWrite(address, bytes);
   // Only a stretch that is poison throughout cannot be a value of the kernel's own.
-  const bool untouched =
-      extent.poisoned && bytes >= 8 && std::all_of(to, to + bytes, [](uint8_t byte) { return byte == kPoison; });
-  if (untouched) {
+  if (extent.poisoned && bytes >= 8 && IsPoison(to, bytes)) {
     Trap("E-21", "atomic write of %llu bytes at GM %p, inside %s, onto memory that nothing has initialised",
          static_cast<unsigned long long>(bytes), address, extent.name);
   }
@@ -313,6 +319,24 @@ const uint8_t* Core::GmReadRows(const void* address, uint64_t rows, uint64_t byt
     Yield();
   }
   return first;
+}
+
+void Core::RequireWritten(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
+  const auto& extent = Extent(*this, address, (rows - 1) * pitch + bytes, false);
+  if (!extent.poisoned) {
+    return;
+  }
+  const auto* row = static_cast<const uint8_t*>(address);
+  for (uint64_t r = 0; r < rows; ++r, row += pitch) {
+    for (uint64_t at = 0; at < bytes; at += kUbBlock) {
+      // Fewer than 8 bytes of the pattern may be a value of the kernel's own.
+      const uint64_t length = std::min<uint64_t>(bytes - at, kUbBlock);
+      if (length >= 8 && IsPoison(row + at, length)) {
+        Trap("E-16", "read of %llu bytes at GM %p, inside %s, which nothing has written",
+             static_cast<unsigned long long>(length), static_cast<const void*>(row + at), extent.name);
+      }
+    }
+  }
 }
 
 uint8_t* Core::GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch, bool accumulates) {

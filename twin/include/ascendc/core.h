@@ -130,6 +130,8 @@ class Core {
   // `rows` stretches of `bytes`, `pitch` bytes from start to start.
   const uint8_t* GmReadRows(const __gm__ void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
   uint8_t* GmWriteRows(__gm__ void* address, uint64_t rows, uint64_t bytes, uint64_t pitch, bool accumulates);
+  // Of the same stretches, that something has written each 32 bytes; where the launch says what nothing has (full).
+  void RequireWritten(const __gm__ void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);
 
   // Matmul objects: the cube serves this core's requests in order; PIPE_M stands for its work on them.
   int AddCubeObject();

@@ -1,5 +1,6 @@
 // What Matmul reads: operands in GM or in the unified buffer.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "ascendc/product.h"
@@ -70,10 +71,17 @@ struct MatmulOperand {
   twin::CubeMatrix Part(uint64_t row, uint64_t column, uint64_t rows, uint64_t columns, StoredShape shape) const {
     if constexpr (!nz) {
       const auto pitch = static_cast<uint64_t>(shape.columns);
-      return {Read(row * pitch + column, rows, columns, pitch), pitch, CubeTypeOf<T>(), transposed};
+      const T* data = Read(row * pitch + column, rows, columns, pitch);
+      RequireWritten(row * pitch + column, rows, columns, pitch);
+      return {data, pitch, CubeTypeOf<T>(), transposed};
     }
     const uint64_t group = GroupOf(shape), first = column / kWidth;
     const T* data = Read(first * group + row * kWidth, Groups(column, columns), rows * kWidth, group);
+    // What fills up a group takes no part in a product.
+    for (uint64_t c = column, next = 0; c < column + columns; c = next) {
+      next = std::min((c / kWidth + 1) * kWidth, column + columns);
+      RequireWritten(c / kWidth * group + row * kWidth + c % kWidth, rows, next - c, kWidth);
+    }
     dense.resize(rows * columns);
     for (uint64_t c = 0; c < columns; ++c) {
       const T* from = data + ((column + c) / kWidth - first) * group + (column + c) % kWidth;
@@ -99,6 +107,12 @@ struct MatmulOperand {
     gm.Check(at * sizeof(T), ((count - 1) * pitch + elements) * sizeof(T));
     return reinterpret_cast<const T*>(
         core.GmReadRows(gm.GetPhyAddr() + at, count, elements * sizeof(T), pitch * sizeof(T)));
+  }
+  void RequireWritten(uint64_t at, uint64_t count, uint64_t elements, uint64_t pitch) const {
+    auto& core = twin::Core::Current();
+    if (inGm && core.FullChecks()) {
+      core.RequireWritten(gm.GetPhyAddr() + at, count, elements * sizeof(T), pitch * sizeof(T));
+    }
   }
   // What fills up NZ takes no part in a product.
   template <bool nz>

@@ -58,7 +58,9 @@ enum Break : uint32_t {
   TILE_TOO_MANY,
   SYNC_AFTER_ASYNC,
   READ_BEFORE_TAKEN,
-  WORKSPACE_STILL_READ
+  WORKSPACE_STILL_READ,
+  UNWRITTEN_OPERAND,
+  PARTLY_UNWRITTEN_OPERAND
 };
 
 template <typename T>
@@ -252,6 +254,21 @@ class AheadProduct {
         break;
       case ATOMIC_ON_NOTHING:
         atomic = 1;
+        break;
+      case UNWRITTEN_OPERAND:
+        p.mm.SetTensorA(Slot(1 - turn));
+        p.mm.SetSingleShape(1, -1, -1);
+        break;
+      case PARTLY_UNWRITTEN_OPERAND:
+        // All of the row but its last 8 elements.
+        Duplicate(block_, 1.0f, static_cast<int32_t>(p.t.k));
+        Wait<HardEvent::V_MTE3>();
+        DataCopyPad(Slot(1 - turn), block_, Rows(1, p.t.k - 8, p.t.k));
+        Wait<HardEvent::MTE3_S>();
+        p.mm.SetTensorA(Slot(1 - turn));
+        p.mm.SetSingleShape(1, -1, -1);
+        Wait<HardEvent::MTE3_V>();
+        Wait<HardEvent::V_MTE2>();
         break;
       case INPUT_STILL_STORED:
         // A is a row that this core's own store may not have written yet.

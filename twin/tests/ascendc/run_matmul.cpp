@@ -193,14 +193,14 @@ int main(int argc, char** argv) {
   const uint32_t columns = c.nzC ? (t.n + 15) / 16 * 16 : t.pitchC;
   Memory<float> result((c.nzC ? stored : t.m) * columns, -7.0f);
   Memory<unsigned char> workspace(twin::kSystemWorkspaceBytes + 8ull * cases::BLOCK_ROWS * (t.n + 512) * 2 * blocks,
-                                  0xA5);
+                                  twin::kPoison);
   void* arguments[] = {const_cast<unsigned char*>(a.bytes.data()), const_cast<unsigned char*>(b.bytes.data()),
                        result.data(), workspace.data(), &t};
   const twin::GmExtent extents[] = {
       {a.bytes.data(), a.bytes.size(), "a", false},
       {b.bytes.data(), b.bytes.size(), "b", false},
       {result.data(), result.size() * sizeof(float), "c", true},
-      {workspace.data(), workspace.size(), "workspace", true},
+      {workspace.data(), workspace.size(), "workspace", true, true},
       {&t, sizeof(t), "tiling data", false},
   };
   twin::Launch launch{};

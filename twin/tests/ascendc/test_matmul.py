@@ -35,6 +35,8 @@ BREAKS = {
     "PAST_TENSOR": (19, "E-17"),
     "ATOMIC_UNKNOWN": (21, "E-32"),
     "ATOMIC_ON_NOTHING": (22, "E-21"),
+    "UNWRITTEN_OPERAND": (30, "E-16"),
+    "PARTLY_UNWRITTEN_OPERAND": (31, "E-16"),
 }
 OVERWRITTEN = 24  # no break: operands in the unified buffer change after the first tile
 FIELDS = {
