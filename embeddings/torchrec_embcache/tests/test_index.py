@@ -56,7 +56,7 @@ def test_counts_are_those_of_a_dict(steps: list[tuple[bool, set[int]]]) -> None:
 
 
 def test_counts_of_many_ids() -> None:
-    """Growth, and gaps that close around the end of the memory."""
+    """Growth, and entries of ids that are gone."""
     counts = IdCounts()
     ids = torch.randint(-(2**63), 2**63 - 1, (50_000,), generator=torch.Generator().manual_seed(0)).unique()
     counts.add(ids)
@@ -65,3 +65,20 @@ def test_counts_of_many_ids() -> None:
         counts.remove(part)
         assert not bool(counts.contains(part).any())
     assert len(counts) == 0
+
+
+def test_counts_of_a_window_of_ids() -> None:
+    """Ids come, go and come again, so that entries of those that are gone are taken again, and cleared away."""
+    counts = IdCounts()
+    for first in (*range(0, 40_000, 500), *range(0, 20_000, 300)):
+        window = torch.arange(first, first + 3000)
+        counts.add(window)
+        counts.add(window[:100])
+        assert len(counts) == 3000
+        assert bool(counts.contains(window).all())
+        assert not bool(counts.contains(torch.cat([window + 3000, window - 3000])).any())
+        counts.remove(window)
+        assert len(counts) == 100
+        assert counts.contains(window).tolist() == [True] * 100 + [False] * 2900
+        counts.remove(window)
+        assert len(counts) == 0

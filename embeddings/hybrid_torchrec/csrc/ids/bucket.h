@@ -23,6 +23,11 @@ struct alignas(64) IdMap::Bucket {
   Slot slots[kEntries];
   uint32_t meta;
 
+  // Whether entries passed by, or the next one will.
+  bool goes_on() const {
+    const uint32_t now = __atomic_load_n(&meta, __ATOMIC_RELAXED);
+    return ((now & kPassedMask) != 0) | ((now & kUsed) == kUsed);
+  }
   uint32_t load_meta() const { return __atomic_load_n(&meta, __ATOMIC_ACQUIRE); }
 
   // Which entries hold the id.
@@ -112,6 +117,9 @@ class IdMap::Buckets {
   size_t next(size_t bucket) const { return bucket + 1 == count_ ? 0 : bucket + 1; }
   Bucket& operator[](size_t bucket) const { return reinterpret_cast<Bucket*>(arena_.data())[bucket]; }
   void prefetch(size_t bucket) const { __builtin_prefetch(&(*this)[bucket]); }
+  // Of a bucket whose line is here: the next one, if a search or an entry may go on there. Without a branch, which
+  // would be told wrong as often as buckets are full; past the last bucket it does nothing.
+  void prefetch_beyond(size_t bucket) const { __builtin_prefetch(&(*this)[bucket] + (*this)[bucket].goes_on()); }
 
   Slot find(int64_t id, size_t home) const {
     bool passed = false;
@@ -142,6 +150,7 @@ class IdMap::Buckets {
   // The same for many; returns how many of `fresh`, from the taken-th on, have been put then.
   size_t insert(const int64_t* ids, size_t count, const FreshSlots& fresh, size_t taken, int64_t* slots) {
     constexpr size_t kAhead = 32;  // insertions between the fetch of a line and its use
+    constexpr size_t kNear = 12;   // and of the one behind it
     size_t homes[kAhead];
     const auto fetch = [&](size_t i) {
       homes[i % kAhead] = home(ids[i]);
@@ -151,6 +160,7 @@ class IdMap::Buckets {
     for (size_t i = 0; i < count; ++i) {
       const size_t bucket = homes[i % kAhead];
       if (i + kAhead < count) fetch(i + kAhead);
+      if (i + kNear < count) prefetch_beyond(homes[(i + kNear) % kAhead]);
       Slot there = insert(ids[i], fresh[taken], bucket);
       if (there == kAbsent) there = fresh[taken++];
       slots[i] = static_cast<int64_t>(there);

@@ -12,6 +12,7 @@ constexpr size_t kFullest = 75;
 constexpr size_t kSmallestBuckets = 8;
 // Buckets that an insertion moves; twice as many entries must fit before all old buckets are moved.
 constexpr size_t kMoved = 2;
+constexpr size_t kMovedAhead = 8;  // buckets between the fetch of the lines of one and its move
 // By how much a map of less than kSmall bytes grows: each growth moves everything. One that grows for a batch has room
 // for as many ids again.
 constexpr size_t kSmall = size_t{8} << 20;
@@ -19,6 +20,7 @@ constexpr size_t kSmallFactor = 4;
 // Memory that a call which shall not stall may clear.
 constexpr size_t kClearedAtOnce = size_t{1} << 20;
 constexpr size_t kAhead = 32;     // lookups between the fetch of a line and its use
+constexpr size_t kNear = 12;      // and of the one behind it
 constexpr size_t kTogether = 32;  // insertions between which buckets are moved
 
 size_t buckets_for(size_t entries, size_t per_bucket) {
@@ -76,6 +78,11 @@ void IdMap::find(const int64_t* ids, size_t count, int64_t* slots) const {
   fetch_from(0);
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) fetch(i + kAhead);
+    if (i + kNear < count) {
+      const size_t place = (i + kNear) % (2 * kAhead);
+      now->current->prefetch_beyond(homes[0][place]);
+      if (now->old) now->old->prefetch_beyond(homes[1][place]);
+    }
     for (;;) {
       const size_t place = i % (2 * kAhead);
       // The old array first: an entry is put into the new one before it leaves the old one.
@@ -134,6 +141,10 @@ size_t IdMap::insert(const int64_t* ids, size_t count, const FreshSlots& fresh, 
       old_->prefetch(old_->home_of(hashes[i]));
     }
     most_moved_ = std::max(most_moved_, (move_buckets(kMoved * part) + part - 1) / part);
+    for (size_t i = 0; old_ && i < part; ++i) {
+      old_->prefetch_beyond(old_->home_of(hashes[i]));
+      current_->prefetch_beyond(current_->home_of(hashes[i]));
+    }
     for (size_t i = 0; i < part; ++i) {
       Slot there = old_ ? old_->find(ids[first + i], old_->home_of(hashes[i])) : kAbsent;
       if (there == kAbsent) there = current_->insert(ids[first + i], fresh[taken], current_->home_of(hashes[i]));
@@ -169,6 +180,7 @@ void IdMap::erase(const int64_t* ids, size_t count, int64_t* slots) {
   for (size_t i = 0; i < std::min(count, kAhead); ++i) fetch(i);
   for (size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) fetch(i + kAhead);
+    if (i + kNear < count) current_->prefetch_beyond(current_->home(ids[i + kNear]));
     const Slot slot = erase(ids[i]);
     slots[i] = slot == kAbsent ? -1 : static_cast<int64_t>(slot);
   }
@@ -230,6 +242,12 @@ void IdMap::widen(size_t entries) {
 size_t IdMap::move_buckets(size_t count) {
   size_t moved = 0;
   for (; count > 0 && next_to_move_ < old_->count(); --count, ++next_to_move_) {
+    if (const size_t later = next_to_move_ + kMovedAhead; later < old_->count()) {
+      const size_t to = later * current_->count() / old_->count();  // where its ids go, or next to it
+      old_->prefetch(later);
+      current_->prefetch(to);
+      current_->prefetch(current_->next(to));
+    }
     Bucket& from = (*old_)[next_to_move_];
     const uint32_t used = from.meta & Bucket::kUsed;
     for (uint32_t entry = 0; entry < Bucket::kEntries; ++entry) {
