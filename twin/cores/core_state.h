@@ -52,6 +52,7 @@ struct CacheLineCopy {
   unsigned char bytes[64];
   uint64_t valid = 0;  // bit i: byte i is present
   uint64_t dirty = 0;  // bit i: byte i was stored by this core
+  uint64_t ahead = 0;  // bit i: byte i was preloaded, and nothing has read it
 };
 
 // A Matmul object of this core.

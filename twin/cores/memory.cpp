@@ -1,8 +1,9 @@
-// The core's memory side: order and definedness in the unified buffer, bounds and order in global memory, data cache.
+// The core's memory side: order and definedness in the unified buffer, bounds and order in global memory.
 #include <algorithm>
 #include <cstring>
 
 #include "core_state.h"
+#include "gm_access.h"
 #include "launch_work.h"
 #include "scheduler.h"
 
@@ -178,23 +179,6 @@ void Core::UbPeek(const UbRange& range, uint64_t index, void* value, uint32_t by
   }
 }
 
-void Core::GmPeek(const void* address, void* value, uint32_t bytes) const {
-  const auto at = reinterpret_cast<uint64_t>(address);
-  const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << at % 64;
-  const auto found = state->cache.find(at / 64);
-  if (at % bytes == 0 && found != state->cache.end() && (found->second.valid & mask) == mask) {
-    CopyElement(value, found->second.bytes + at % 64, bytes);
-    return;
-  }
-  const auto& launch = state->scheduler->launch;
-  for (std::size_t i = 0; i < launch.extentCount; ++i) {
-    const auto start = reinterpret_cast<uint64_t>(launch.extents[i].start);
-    if (at >= start && at - start + bytes <= launch.extents[i].bytes) {
-      CopyElement(value, address, bytes);
-    }
-  }
-}
-
 void Core::RequireDefined(const UbRange& range, uint64_t offset, uint64_t bytes) {
   if (!Defined(range, offset, bytes)) {
     Trap("E-16", "bytes of UB [0x%llx, 0x%llx) were never written",
@@ -203,9 +187,7 @@ void Core::RequireDefined(const UbRange& range, uint64_t offset, uint64_t bytes)
   }
 }
 
-namespace {
-
-const GmExtent& Extent(Core& core, const void* address, uint64_t bytes, bool write) {
+const GmExtent& GmExtentAt(Core& core, const void* address, uint64_t bytes, bool write) {
   const auto& launch = core.state->scheduler->launch;
   const auto at = reinterpret_cast<uint64_t>(address);
   for (std::size_t i = 0; i < launch.extentCount; ++i) {
@@ -234,7 +216,7 @@ const GmExtent& Extent(Core& core, const void* address, uint64_t bytes, bool wri
             nearest != nullptr ? nearest->name : "");
 }
 
-void Record(Core& core, const void* address, uint64_t bytes, bool write) {
+void RecordGm(Core& core, const void* address, uint64_t bytes, bool write) {
   auto& s = *core.state;
   if (!s.scheduler->full) {
     return;
@@ -247,7 +229,7 @@ void Record(Core& core, const void* address, uint64_t bytes, bool write) {
 }
 
 // Of `rows` stretches, for the emulated L2.
-void Ask(CoreState& s, const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch, bool read, bool write) {
+void AskGm(CoreState& s, const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch, bool read, bool write) {
   if (!s.keepsRequests) {
     return;
   }
@@ -256,14 +238,12 @@ void Ask(CoreState& s, const void* address, uint64_t rows, uint64_t bytes, uint6
   }
 }
 
-}  // namespace
-
 const uint8_t* Core::GmRead(const void* address, uint64_t bytes) {
   launchWork.bytesRead += bytes;
-  Ask(*state, address, 1, bytes, 0, true, false);
+  AskGm(*state, address, 1, bytes, 0, true, false);
   // A read of what nothing may write is ordered with everything.
-  if (Extent(*this, address, bytes, false).writable) {
-    Record(*this, address, bytes, false);
+  if (GmExtentAt(*this, address, bytes, false).writable) {
+    RecordGm(*this, address, bytes, false);
   }
   if (state->scheduler->Random(16)) {
     Yield();
@@ -273,9 +253,9 @@ const uint8_t* Core::GmRead(const void* address, uint64_t bytes) {
 
 uint8_t* Core::GmWrite(void* address, uint64_t bytes) {
   launchWork.bytesWritten += bytes;
-  Ask(*state, address, 1, bytes, 0, false, true);
-  Extent(*this, address, bytes, true);
-  Record(*this, address, bytes, true);
+  AskGm(*state, address, 1, bytes, 0, false, true);
+  GmExtentAt(*this, address, bytes, true);
+  RecordGm(*this, address, bytes, true);
   if (state->scheduler->Random(16)) {
     Yield();
   }
@@ -291,8 +271,8 @@ bool IsPoison(const uint8_t* from, uint64_t bytes) {
 }  // namespace
 
 uint8_t* Core::GmAccumulate(void* address, uint64_t bytes) {
-  const auto& extent = Extent(*this, address, bytes, true);
-  Ask(*state, address, 1, bytes, 0, true, true);
+  const auto& extent = GmExtentAt(*this, address, bytes, true);
+  AskGm(*state, address, 1, bytes, 0, true, true);
   auto* to = GmWrite(address, bytes);
   // Only a stretch that is poison throughout cannot be a value of the kernel's own.
   if (extent.poisoned && bytes >= 8 && IsPoison(to, bytes)) {
@@ -304,16 +284,16 @@ uint8_t* Core::GmAccumulate(void* address, uint64_t bytes) {
 
 const uint8_t* Core::GmReadRows(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
   launchWork.bytesRead += rows * bytes;
-  Ask(*state, address, rows, bytes, pitch, true, false);
+  AskGm(*state, address, rows, bytes, pitch, true, false);
   const auto* first = static_cast<const uint8_t*>(address);
   const bool dense = bytes == pitch;
   for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
-    if (!Extent(*this, first + row * pitch, dense ? rows * bytes : bytes, false).writable) {
+    if (!GmExtentAt(*this, first + row * pitch, dense ? rows * bytes : bytes, false).writable) {
       // The rows of a matrix lie in one tensor.
-      Extent(*this, first, (rows - 1) * pitch + bytes, false);
+      GmExtentAt(*this, first, (rows - 1) * pitch + bytes, false);
       break;
     }
-    Record(*this, first + row * pitch, dense ? rows * bytes : bytes, false);
+    RecordGm(*this, first + row * pitch, dense ? rows * bytes : bytes, false);
   }
   if (state->scheduler->Random(16)) {
     Yield();
@@ -322,7 +302,7 @@ const uint8_t* Core::GmReadRows(const void* address, uint64_t rows, uint64_t byt
 }
 
 void Core::RequireWritten(const void* address, uint64_t rows, uint64_t bytes, uint64_t pitch) {
-  const auto& extent = Extent(*this, address, (rows - 1) * pitch + bytes, false);
+  const auto& extent = GmExtentAt(*this, address, (rows - 1) * pitch + bytes, false);
   if (!extent.poisoned) {
     return;
   }
@@ -341,12 +321,12 @@ void Core::RequireWritten(const void* address, uint64_t rows, uint64_t bytes, ui
 
 uint8_t* Core::GmWriteRows(void* address, uint64_t rows, uint64_t bytes, uint64_t pitch, bool accumulates) {
   launchWork.bytesWritten += rows * bytes;
-  Ask(*state, address, rows, bytes, pitch, accumulates, true);
+  AskGm(*state, address, rows, bytes, pitch, accumulates, true);
   auto* first = static_cast<uint8_t*>(address);
   const bool dense = bytes == pitch;
   for (uint64_t row = 0; row < (dense ? 1 : rows); ++row) {
-    Extent(*this, first + row * pitch, dense ? rows * bytes : bytes, true);
-    Record(*this, first + row * pitch, dense ? rows * bytes : bytes, true);
+    GmExtentAt(*this, first + row * pitch, dense ? rows * bytes : bytes, true);
+    RecordGm(*this, first + row * pitch, dense ? rows * bytes : bytes, true);
   }
   return first;
 }
@@ -355,87 +335,7 @@ void Core::CubeCarries(const UbRange& range, uint64_t offset, uint64_t rows, uin
                        bool write) {
   (write ? launchWork.bytesWritten : launchWork.bytesRead) += rows * bytes;
   const uint64_t place = static_cast<uint64_t>(state->slot) * kUbBytes + range.address + offset;
-  Ask(*state, SystemWorkspace() + place, rows, bytes, pitch, !write, write);
-}
-
-// Reads through this core's copy of the 64-byte line, as the hardware does: old bytes stay old until the line is
-// dropped.
-void Core::ScalarLoad(const void* address, void* value, uint32_t bytes) {
-  Issue(PIPE_S, "GlobalTensor::GetValue");
-  const bool writable = Extent(*this, address, bytes, false).writable;
-  const auto at = reinterpret_cast<uint64_t>(address);
-  if (at % bytes != 0) {
-    Trap("E-36", "scalar access of %u bytes at GM %p is not aligned", bytes, address);
-  }
-  const uint64_t offset = at % 64;
-  auto found = state->cache.find(at / 64);
-  if (found == state->cache.end()) {
-    launchWork.bytesRead += kCacheLine;
-    Ask(*state, reinterpret_cast<const void*>(at / 64 * 64), 1, kCacheLine, 0, true, false);
-    found = state->cache.emplace(at / 64, CacheLineCopy{}).first;
-  }
-  auto& line = found->second;
-  const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << offset;
-  if ((line.valid & mask) != mask) {
-    if (writable) {
-      Record(*this, address, bytes, false);
-    }
-    std::memcpy(line.bytes + offset, address, bytes);
-    line.valid |= mask;
-  } else if ((line.dirty & mask) == 0 && std::memcmp(line.bytes + offset, address, bytes) != 0) {
-    Trap("E-19", "the data cache holds a stale copy of GM %p: DataCacheCleanAndInvalid is missing", address);
-  }
-  std::memcpy(value, line.bytes + offset, bytes);
-}
-
-void Core::ScalarStore(void* address, const void* value, uint32_t bytes) {
-  Issue(PIPE_S, "GlobalTensor::SetValue");
-  const auto& extent = Extent(*this, address, bytes, true);
-  const auto at = reinterpret_cast<uint64_t>(address);
-  if (at % bytes != 0) {
-    Trap("E-36", "scalar access of %u bytes at GM %p is not aligned", bytes, address);
-  }
-  const uint64_t offset = at % 64;
-  auto& line = state->cache[at / 64];
-  const uint64_t mask = (bytes == 8 ? 0xffull : (1ull << bytes) - 1) << offset;
-  std::memcpy(line.bytes + offset, value, bytes);
-  line.valid |= mask;
-  line.dirty |= mask;
-  // The whole line goes back to GM one day: another core must not touch any of it.
-  const auto first = std::max(at / 64 * 64, reinterpret_cast<uint64_t>(extent.start));
-  const auto last = std::min(at / 64 * 64 + 64, reinterpret_cast<uint64_t>(extent.start) + extent.bytes);
-  Record(*this, reinterpret_cast<const void*>(first), last - first, true);
-}
-
-void Core::CleanCache(const void* address, bool whole) {
-  const char* call = state->call;
-  Issue(PIPE_S, "DataCacheCleanAndInvalid");
-  const auto flush = [this](uint64_t line, const CacheLineCopy& copy) {
-    if (copy.dirty != 0) {
-      launchWork.bytesWritten += kCacheLine;
-      Ask(*state, reinterpret_cast<const void*>(line * 64), 1, kCacheLine, 0, false, true);
-    }
-    for (uint32_t i = 0; i < 64; ++i) {
-      if (((copy.dirty >> i) & 1u) != 0) {
-        auto* to = reinterpret_cast<uint8_t*>(line * 64 + i);
-        Record(*this, to, 1, true);
-        *to = copy.bytes[i];
-      }
-    }
-  };
-  if (whole) {
-    for (const auto& entry : state->cache) {
-      flush(entry.first, entry.second);
-    }
-    state->cache.clear();
-  } else {
-    const auto found = state->cache.find(reinterpret_cast<uint64_t>(address) / 64);
-    if (found != state->cache.end()) {
-      flush(found->first, found->second);
-      state->cache.erase(found);
-    }
-  }
-  state->call = call;
+  AskGm(*state, SystemWorkspace() + place, rows, bytes, pitch, !write, write);
 }
 
 }  // namespace twin

@@ -308,4 +308,11 @@ void DataCacheCleanAndInvalid(const GlobalTensor<T>& tensor) {
   twin::Core::Current().CleanCache(tensor.GetPhyAddr(), line == CacheLine::ENTIRE_DATA_CACHE);
 }
 
+// The line that holds the byte `cacheOffset` bytes behind the tensor's start.
+template <typename T>
+void DataCachePreload(const GlobalTensor<uint64_t>& src, const T cacheOffset) {
+  static_assert(kOneOf<T, int16_t, int64_t>, "E-30: cacheOffset is int16_t or int64_t");
+  twin::Core::Current().PreloadCache(reinterpret_cast<const __gm__ uint8_t*>(src.GetPhyAddr()) + cacheOffset);
+}
+
 }  // namespace AscendC

@@ -126,6 +126,7 @@ class Core {
   void ScalarLoad(const __gm__ void* address, void* value, uint32_t bytes);
   void ScalarStore(__gm__ void* address, const void* value, uint32_t bytes);
   void CleanCache(const __gm__ void* address, bool whole);
+  void PreloadCache(const __gm__ void* address);
   void Yield();
   // `rows` stretches of `bytes`, `pitch` bytes from start to start.
   const uint8_t* GmReadRows(const __gm__ void* address, uint64_t rows, uint64_t bytes, uint64_t pitch);

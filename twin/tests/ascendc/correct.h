@@ -227,6 +227,29 @@ inline void AddOneAtomically(const Arguments& a) {
   SetAtomicNone();
 }
 
+// x by the data cache, each line asked for before its first element is read, and once more, which changes nothing.
+inline void AddOnePreloaded(const Arguments& a) {
+  const Share s = ShareOf(a);
+  TPipe pipe;
+  TBuf<TPosition::VECCALC> buffer;
+  pipe.InitBuffer(buffer, TILE * sizeof(float));
+  LocalTensor<float> t = buffer.Get<float>();
+  GlobalTensor<uint64_t> lines;
+  lines.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(const_cast<__gm__ float*>(s.x.GetPhyAddr())));
+  for (uint32_t at = 0; at < s.elements; at += TILE) {
+    const uint32_t n = s.elements - at < TILE ? s.elements - at : TILE;
+    for (uint32_t i = 0; i < n; ++i) {
+      DataCachePreload(lines, static_cast<int64_t>(at + i) * 4);
+      t.SetValue(i, s.x.GetValue(at + i) + 1.0f);
+    }
+    const auto store = pipe.FetchEventID<HardEvent::S_MTE3>();
+    SetFlag<HardEvent::S_MTE3>(store);
+    WaitFlag<HardEvent::S_MTE3>(store);
+    DataCopyPad(s.y[at], t, DataCopyExtParams(1, n * sizeof(float), 0, 0, 0));
+    PipeBarrier<PIPE_ALL>();
+  }
+}
+
 // A line of ones summed over four repeats into one, a quarter each; then added to x.
 inline void AddOneInChains(const Arguments& a) {
   const Share s = ShareOf(a);

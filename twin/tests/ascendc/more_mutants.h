@@ -1,4 +1,4 @@
-// Broken kernels: atomic transfers, strides, divisions, stack, loops without an end.
+// Broken kernels: atomic transfers, strides, divisions, stack, loops without an end, preloaded lines.
 #pragma once
 #include "mutants.h"
 
@@ -262,6 +262,50 @@ inline void LoopWithoutCall(const Arguments&) {
   volatile bool ready = false;
   while (!ready && GetBlockIdx() == 1) {
   }
+}
+
+// As StaleScalarRead, but for a read ahead that the kernel does not repeat after the meeting.
+inline void StalePreload(const Arguments& a) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+  Bench b;
+  GlobalTensor<float> words = Floats(GetUserWorkspace(a.workspace), 64);
+  GlobalTensor<uint64_t> lines;
+  lines.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(GetUserWorkspace(a.workspace)), 32);
+  DataCachePreload(lines, static_cast<int64_t>(64));
+  SyncAll();
+  if (GetBlockIdx() == 0) {
+    Duplicate(b.t, 7.0f, 8);
+    PipeBarrier<PIPE_ALL>();
+    DataCopyPad(words[16], b.t, Burst(1));
+    PipeBarrier<PIPE_ALL>();
+  }
+  SyncAll();
+  ASSERT(words.GetValue(16) == 7.0f);
+}
+
+// A preload is no read: that it was there does not order what is read later.
+inline void ReadOfPreloaded(const Arguments& a) {
+  KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+  Bench b;
+  GlobalTensor<float> words = Floats(GetUserWorkspace(a.workspace), 64);
+  GlobalTensor<uint64_t> lines;
+  lines.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(GetUserWorkspace(a.workspace)), 32);
+  DataCachePreload(lines, static_cast<int16_t>(0));
+  if (GetBlockIdx() != 0) {
+    words.GetValue(0);
+  } else {
+    Duplicate(b.t, 7.0f, 8);
+    PipeBarrier<PIPE_ALL>();
+    DataCopyPad(words, b.t, Burst(1));
+  }
+  SyncAll();
+}
+
+inline void PreloadPastTensor(const Arguments& a) {
+  const Share s = ShareOf(a);
+  GlobalTensor<uint64_t> x;
+  x.SetGlobalBuffer(reinterpret_cast<__gm__ uint64_t*>(a.x));
+  DataCachePreload(x, static_cast<int64_t>(-1));
 }
 
 }  // namespace cases

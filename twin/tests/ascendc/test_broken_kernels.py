@@ -34,6 +34,7 @@ SINGLE = {
     "ReadPastTensor": "E-17",
     "ReadPastStatedSize": "E-17",
     "WriteInput": "E-17",
+    "PreloadPastTensor": "E-17",
     "MeetingWithoutMixType": "E-33",
     "MeetingOfBoth": "E-33",
     "RepeatTooLarge": "E-23",
@@ -77,6 +78,8 @@ SINGLE = {
 SEVERAL = {
     "ScalarWritesShareALine": "E-18",
     "StaleScalarRead": "E-19",
+    "StalePreload": "E-19",
+    "ReadOfPreloaded": "E-18",
     "OverlappingShares": "E-20",
     "ReadBeforeMeeting": "E-20",
     "MeetingBeforeStoreEnds": "E-20",

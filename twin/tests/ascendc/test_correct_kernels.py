@@ -14,6 +14,7 @@ KERNELS = [
     "AddOneBehindLoadAhead",
     "AddOneGathered",
     "AddOneByFiller",
+    "AddOnePreloaded",
 ]
 SEEDS = ",".join(map(str, range(1, 25)))
 

@@ -149,6 +149,7 @@ FUNCTIONS = [
     "CrossCoreSetFlag",
     "CrossCoreWaitFlag",
     "DataCacheCleanAndInvalid",
+    "DataCachePreload",
     "GetBlockIdx",
     "GetBlockNum",
     "GetSubBlockIdx",
