@@ -14,6 +14,7 @@ FEATURES = {
     "avx2": ("avx2", "fma", "f16c"),
     "avx512": ("avx512f", "avx512bw", "avx512vl", "avx512dq"),
     "avx512_bf16": ("avx512_bf16",),
+    "amx": ("amx_tile", "amx_bf16"),
 }
 
 

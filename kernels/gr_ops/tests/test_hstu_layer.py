@@ -3,12 +3,13 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from test_hstu_cpu import instruction_sets
 
 EPS = 1e-6
-# 1: alone; 63, 64, 65: around a block of tokens; 500: several blocks, and shares of two threads.
-TOKENS = [0, 1, 63, 64, 65, 500]
+# 1: alone; 63, 64, 65, 129: around a block of tokens; 500: several blocks, and shares of two threads.
+TOKENS = [0, 1, 63, 64, 65, 129, 500]
 # Widths below, at and above whole vectors of any instruction set; more than one panel of columns; several parts in a
-# vector, and half of the last one.
+# vector, and half of the last one; rows of float32 that tiles multiply, and half of a tile.
 PROJECTIONS = [
     (1, (1,)),
     (8, (8, 8, 4, 4)),
@@ -16,9 +17,11 @@ PROJECTIONS = [
     (20, (7, 2, 3, 9, 16)),
     (50, (50, 50, 50, 50)),
     (67, (40, 3, 130, 5)),
+    (130, (40, 90, 3)),
 ]
-GATES = [(1, 1), (6, 8), (16, 16), (50, 50), (130, 67)]
+GATES = [(1, 1), (6, 8), (16, 16), (50, 50), (130, 67), (144, 176)]
 TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-13}
+ROUNDED = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}  # a half of the last bit, of 1 or more
 
 
 def norm(x: torch.Tensor) -> torch.Tensor:
@@ -118,26 +121,66 @@ def test_inputs_need_not_be_contiguous() -> None:
     assert_close(weight.grad, weight64.grad)
 
 
-@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+def assert_rounded_once(given: torch.Tensor, expected: torch.Tensor, terms: float) -> None:
+    """Sums of 16 bits of each term, and the result to the nearest number of its type."""
+    limit = ROUNDED[given.dtype] * expected.abs() + 1e-4 * terms
+    assert bool(((given.double() - expected).abs() <= limit).all())
+
+
+@pytest.mark.parametrize("dtype", ROUNDED, ids=str)
+@pytest.mark.parametrize("tokens", [1, 129, 500])
+@pytest.mark.parametrize("dim", [50, 128])
+def test_16_bits_are_rounded_once(tokens: int, dim: int, dtype: torch.dtype) -> None:
+    (x, weight), (x64, weight64) = tensors(dtype, (tokens, dim), (dim, 3 * dim + 5))
+    split = (dim, dim + 5, dim)
+    parts = torch.ops.mxrec.hstu_projection(x, weight, split, EPS)
+    expected = F.silu(norm(x64) @ weight64).split(split, dim=1)
+    factors = [torch.randn_like(part) for part in parts]
+    torch.autograd.backward(parts, factors)
+    torch.autograd.backward(expected, [factor.double() for factor in factors])
+    for given, wanted in zip(parts, expected):
+        assert_rounded_once(given, wanted, largest(wanted))
+    terms = largest(x64.grad, weight64.grad)
+    assert_rounded_once(x.grad, x64.grad, terms)
+    assert_rounded_once(weight.grad, weight64.grad, terms)
+
+    keep = torch.rand(tokens, dim) < 0.7
+    ours, wide = tensors(dtype, (tokens, dim), (tokens, dim), (tokens, 2 * dim + 5), (2 * dim + 5, dim), (2 * dim + 5,))
+    out = torch.ops.mxrec.hstu_gated_output(*ours, keep, 1 / 0.7, EPS)
+    attended, u, rows, output, bias = wide
+    wanted = rows + F.linear(norm(attended) * u * keep.double() / 0.7, output, bias)
+    factor = torch.randn_like(out)
+    out.backward(factor)
+    wanted.backward(factor.double())
+    assert_rounded_once(out, wanted, largest(wanted))
+    terms = largest(*(tensor.grad for tensor in wide))
+    for mine, other in zip(ours, wide):
+        assert_rounded_once(mine.grad, other.grad, terms)
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
 def test_each_instruction_set(isa: str, fresh_process) -> None:
-    if isa != "baseline" and isa not in torch.backends.cpu.get_cpu_capability().lower():
-        isa = "baseline"  # a machine without it runs the same test again
     done = fresh_process(
         """
         import torch, torch.nn.functional as F
         import gr_ops
         torch.manual_seed(0)
-        for dtype, limit in ((torch.float32, 2e-5), (torch.float64, 1e-12)):
-            x, weight = torch.randn(101, 50, dtype=dtype), torch.randn(50, 100, dtype=dtype)
+        limits = {torch.float32: 2e-5, torch.float64: 1e-12, torch.float16: 5e-3, torch.bfloat16: 4e-2}
+        for dtype, dim, width in ((dtype, *sizes) for dtype in limits for sizes in ((50, 40), (130, 129))):
+            def rows(*shape):
+                return torch.randn(shape, dtype=torch.float64).to(dtype)
+            x, weight, w, b = rows(101, dim), rows(dim, 60 + width).mul_(dim**-0.5), rows(dim, width), rows(dim)
+            keep = torch.rand(101, width) < 0.5
             x.requires_grad_(), weight.requires_grad_()
-            v, u = torch.ops.mxrec.hstu_projection(x, weight, (60, 40), 1e-6)
-            w, b, keep = torch.randn(50, 40, dtype=dtype), torch.randn(50, dtype=dtype), torch.rand(101, 40) < 0.5
-            out = torch.ops.mxrec.hstu_gated_output(v[:, :40], u, x, w, b, keep, 2.0, 1e-6)
-            given = torch.autograd.grad(out.square().sum(), (x, weight))
-            V, U = F.silu(F.layer_norm(x, (50,), eps=1e-6) @ weight).split((60, 40), 1)
-            want = x + F.linear(F.layer_norm(V[:, :40], (40,), eps=1e-6) * U * keep.to(dtype) * 2, w, b)
-            for a, e in zip((out, *given), (want, *torch.autograd.grad(want.square().sum(), (x, weight)))):
-                assert float((a - e).abs().max()) <= limit * float(e.abs().max()), (dtype, float((a - e).abs().max()))
+            v, u = torch.ops.mxrec.hstu_projection(x, weight, (60, width), 1e-6)
+            out = torch.ops.mxrec.hstu_gated_output(u, u, x, w, b, keep, 2.0, 1e-6)
+            given = torch.autograd.grad(out.double().sum() + v.double().sum(), (x, weight))
+            X, W = x.detach().double().requires_grad_(), weight.detach().double().requires_grad_()
+            V, U = F.silu(F.layer_norm(X, (dim,), eps=1e-6) @ W).split((60, width), 1)
+            want = X + F.linear(F.layer_norm(U, (width,), eps=1e-6) * U * keep * 2, w.double(), b.double())
+            for a, e in zip((out, *given), (want, *torch.autograd.grad(want.sum() + V.sum(), (X, W)))):
+                error = float((a.double() - e).abs().max())
+                assert error <= limits[dtype] * float(e.abs().max()), (dtype, dim, error)
         """,
         GR_OPS_ISA=isa,
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",  # the CPU's kernels alone

@@ -18,11 +18,27 @@
 namespace gr_ops::layer {
 namespace {
 
-const Kernels& kernels_for(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat ? hstu::chosen<KernelSet>().of_float : hstu::chosen<KernelSet>().of_double;
+constexpr int64_t kWideRow = 128;
+
+const Kernels& kernels_for(const at::Tensor& rows) {
+  const KernelSet& set = hstu::chosen<KernelSet>();
+  switch (rows.scalar_type()) {
+    case at::kDouble:
+      return set.of_double;
+    case at::kHalf:
+      return set.of_half;
+    case at::kBFloat16:
+      return set.of_bfloat16;
+    default:
+      return rows.size(1) < kWideRow ? set.of_float : set.of_wide_float;
+  }
 }
 
-bool is_narrow(const at::Tensor& tensor) { return tensor.itemsize() == 2; }
+at::ScalarType sum_type(const at::Tensor& rows) { return rows.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+at::Tensor as_sum(const at::Tensor& tensor) { return tensor.to(sum_type(tensor)).contiguous(); }
+
+// Rows in float32 beside others of 16 bits.
+bool is_mixed(const at::Tensor& x, const at::Tensor& other) { return x.scalar_type() != other.scalar_type(); }
 
 at::Tensor wide(const at::Tensor& tensor) { return tensor.to(at::kFloat); }
 
@@ -53,7 +69,7 @@ void for_chunks(int64_t tokens, int64_t chunks, size_t scratch_bytes, const Body
 // A matrix [depth, width] as the kernels take it.
 at::Tensor packed(const Kernels& kernels, const at::Tensor& matrix, bool turned) {
   const int64_t depth = matrix.size(turned ? 1 : 0), width = matrix.size(turned ? 0 : 1);
-  at::Tensor result = at::empty({depth, kernels.padded(width)}, matrix.options());
+  at::Tensor result = new_result({static_cast<int64_t>(kernels.packed_bytes(depth, width))}, at::kByte);
   kernels.pack(matrix.const_data_ptr(), depth, width, turned, result.mutable_data_ptr());
   return result;
 }
@@ -62,12 +78,14 @@ char* chunk_sum(const at::Tensor& sums, int64_t chunk) {
   return static_cast<char*>(sums.mutable_data_ptr()) + chunk * sums.stride(0) * sums.itemsize();
 }
 
-// [chunks, rows, padded] -> [rows, width]
-at::Tensor total(const at::Tensor& sums, int64_t width) { return sums.sum(0).narrow(1, 0, width).contiguous(); }
+// [chunks, padded rows, padded width] -> [rows, width]
+at::Tensor total(const at::Tensor& sums, int64_t rows, int64_t width, at::ScalarType type) {
+  return sums.sum(0).narrow(0, 0, rows).narrow(1, 0, width).to(type).contiguous();
+}
 
 std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight, at::IntArrayRef split, double eps) {
   check_projection("hstu_projection", x, weight, split);
-  if (is_narrow(weight)) return converted(projection(wide(x), wide(weight), split, eps), weight.scalar_type());
+  if (is_mixed(x, weight)) return converted(projection(wide(x), wide(weight), split, eps), weight.scalar_type());
   const at::Tensor tokens = x.contiguous();
   std::vector<at::Tensor> parts;
   std::vector<void*> outputs;
@@ -76,7 +94,7 @@ std::vector<at::Tensor> projection(const at::Tensor& x, const at::Tensor& weight
     outputs.push_back(parts.back().mutable_data_ptr());
   }
   const Kernels& kernels = kernels_for(x);
-  const at::Tensor right = packed(kernels, weight.contiguous(), false);
+  const at::Tensor right = packed(kernels, as_sum(weight), false);
   const std::vector<ptrdiff_t> widths(split.begin(), split.end());
   Projection p;
   p.dim = x.size(1);
@@ -96,11 +114,11 @@ ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& 
                                         at::IntArrayRef split, double eps) {
   check_projection("hstu_projection_backward", x, weight, split);
   check_projection_grads("hstu_projection_backward", grads, x, weight, split);
-  if (is_narrow(weight)) {
+  if (is_mixed(x, weight)) {
     const auto [dx, dweight] = projection_backward(converted(grads, at::kFloat), wide(x), wide(weight), split, eps);
     return {dx.to(x.scalar_type()), dweight.to(weight.scalar_type())};
   }
-  const at::Tensor tokens = x.contiguous(), matrix = weight.contiguous();
+  const at::Tensor tokens = x.contiguous(), matrix = as_sum(weight);
   std::vector<at::Tensor> contiguous_grads;
   std::vector<const void*> inputs;
   for (const at::Tensor& grad : grads) {
@@ -123,12 +141,12 @@ ProjectionGradients projection_backward(at::TensorList grads, const at::Tensor& 
   p.grad = inputs.data();
   p.dx = dx.mutable_data_ptr();
   const int64_t chunks = chunks_for(x.size(0));
-  const at::Tensor sums = at::zeros({chunks, p.dim, kernels.padded(p.width)}, x.options());
+  const at::Tensor sums = at::zeros({chunks, kernels.padded(p.dim), kernels.padded(p.width)}, matrix.options());
   for_chunks(x.size(0), chunks, kernels.projection_scratch(p),
              [&](int64_t chunk, int64_t first, int64_t last, void* scratch) {
                kernels.project_backward(p, first, last, chunk_sum(sums, chunk), scratch);
              });
-  return {dx, total(sums, p.width)};
+  return {dx, total(sums, p.dim, p.width, weight.scalar_type())};
 }
 
 // What forward and backward have in common; tensors must outlive it.
@@ -152,13 +170,13 @@ at::Tensor gate(const at::Tensor& attended, const at::Tensor& u, const at::Tenso
   check_gate("hstu_gated_output", attended, u, weight, keep);
   check_gate_rows("hstu_gated_output", "x", x, attended, weight);
   check_gate_bias("hstu_gated_output", bias, weight);
-  if (is_narrow(attended)) {
+  if (is_mixed(x, attended)) {
     return gate(wide(attended), wide(u), wide(x), wide(weight), wide(bias), keep, scale, eps).to(x.scalar_type());
   }
-  const at::Tensor a = attended.contiguous(), gates = u.contiguous(), tokens = x.contiguous(),
-                   shift = bias.contiguous(), mask = contiguous(keep);
-  const Kernels& kernels = kernels_for(x);
-  const at::Tensor right = packed(kernels, weight.contiguous(), true);
+  const at::Tensor a = attended.contiguous(), gates = u.contiguous(), tokens = x.contiguous(), shift = as_sum(bias),
+                   mask = contiguous(keep);
+  const Kernels& kernels = kernels_for(attended);
+  const at::Tensor right = packed(kernels, as_sum(weight), true);
   const at::Tensor result = new_result(x.sizes(), x.options());
   Gate g = gate_of(a, gates, weight, mask, scale, eps);
   g.x = tokens.const_data_ptr();
@@ -174,16 +192,16 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
                             const at::Tensor& weight, const OptionalTensor& keep, double scale, double eps) {
   check_gate("hstu_gated_output_backward", attended, u, weight, keep);
   check_gate_rows("hstu_gated_output_backward", "grad", grad, attended, weight);
-  if (is_narrow(attended)) {
+  if (is_mixed(grad, attended)) {
     const auto [da, du, dweight, dbias] =
         gate_backward(wide(grad), wide(attended), wide(u), wide(weight), keep, scale, eps);
     const at::ScalarType type = attended.scalar_type();
     return {da.to(type), du.to(type), dweight.to(type), dbias.to(type)};
   }
   const at::Tensor a = attended.contiguous(), gates = u.contiguous(), gradient = grad.contiguous(),
-                   mask = contiguous(keep);
+                   matrix = as_sum(weight), mask = contiguous(keep);
   const Kernels& kernels = kernels_for(attended);
-  const at::Tensor turned = packed(kernels, weight.contiguous(), false);
+  const at::Tensor turned = packed(kernels, matrix, false);
   const at::Tensor da = new_result(attended.sizes(), attended.options()), du = new_result(u.sizes(), u.options());
   Gate g = gate_of(a, gates, weight, mask, scale, eps);
   g.turned = turned.const_data_ptr();
@@ -191,12 +209,13 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
   g.dattended = da.mutable_data_ptr();
   g.du = du.mutable_data_ptr();
   const int64_t tokens = attended.size(0), chunks = chunks_for(tokens);
-  const at::Tensor of_weight = at::zeros({chunks, g.dim, kernels.padded(g.width)}, weight.options());
-  const at::Tensor of_bias = at::zeros({chunks, 1, kernels.padded(g.dim)}, weight.options());
+  const at::Tensor of_weight = at::zeros({chunks, kernels.padded(g.dim), kernels.padded(g.width)}, matrix.options());
+  const at::Tensor of_bias = at::zeros({chunks, 1, kernels.padded(g.dim)}, matrix.options());
   for_chunks(tokens, chunks, kernels.gate_scratch(g), [&](int64_t chunk, int64_t first, int64_t last, void* scratch) {
     kernels.gate_backward(g, first, last, chunk_sum(of_weight, chunk), chunk_sum(of_bias, chunk), scratch);
   });
-  return {da, du, total(of_weight, g.width), total(of_bias, g.dim).flatten()};
+  const at::ScalarType type = weight.scalar_type();
+  return {da, du, total(of_weight, g.dim, g.width, type), total(of_bias, 1, g.dim, type).flatten()};
 }
 
 // Contiguous, whatever `tensor` is like.

@@ -10,4 +10,10 @@ InstructionSet avx512_bf16_set() {
   return set;
 }
 
+InstructionSet amx_set() {
+  InstructionSet set = avx512_bf16_set();
+  set.name = "amx";
+  return set;
+}
+
 }  // namespace gr_ops::hstu

@@ -110,7 +110,7 @@ struct InstructionSet {
   Kernels of[4];  // by Element: Float, Double, Half, BFloat16
 };
 
-// The best set that this processor has; GR_OPS_ISA=baseline|avx2|avx512|avx512_bf16 picks a lesser one.
+// The best set that this processor has; GR_OPS_ISA=baseline|avx2|avx512|avx512_bf16|amx picks a lesser one.
 const InstructionSet& instruction_set();
 
 }  // namespace gr_ops::hstu

@@ -11,6 +11,7 @@ InstructionSet baseline_set();  // what every processor of the architecture has:
 InstructionSet avx2_set();         // with FMA and F16C
 InstructionSet avx512_set();       // F, BW, VL, DQ
 InstructionSet avx512_bf16_set();  // and dot products of bfloat16
+InstructionSet amx_set();          // the same kernels of attention; others multiply by tiles
 #endif
 
 }  // namespace gr_ops::hstu

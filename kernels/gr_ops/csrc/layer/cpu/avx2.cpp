@@ -2,6 +2,6 @@
 
 namespace gr_ops::layer {
 
-KernelSet KernelSet::avx2() { return {kernels<float>(), kernels<double>(), &dropout_mask}; }
+KernelSet KernelSet::avx2() { return by_vectors(); }
 
 }  // namespace gr_ops::layer

@@ -2,6 +2,6 @@
 
 namespace gr_ops::layer {
 
-KernelSet KernelSet::baseline() { return {kernels<float>(), kernels<double>(), &dropout_mask}; }
+KernelSet KernelSet::baseline() { return by_vectors(); }
 
 }  // namespace gr_ops::layer

@@ -36,26 +36,27 @@ struct Gate {
   void *dattended = nullptr, *du = nullptr;
 };
 
-// Of one element type and instruction set. `scratch` has the size that the function of the same name with _scratch asks
-// for, aligned to 64 bytes.
+// Of one element type of the rows and instruction set. Sums, weights and biases are double for rows of double, else
+// float. `scratch` has the size that the function of the same name with _scratch asks for, aligned to 64 bytes.
 struct Kernels {
   ptrdiff_t (*padded)(ptrdiff_t width);  // in elements, up to whole vectors
-  // [depth][width] from a matrix of these sizes, or turned from one of [width][depth]; depth * padded(width) elements.
+  size_t (*packed_bytes)(ptrdiff_t depth, ptrdiff_t width);
+  // [depth][width] from a matrix of these sizes, or turned from one of [width][depth].
   void (*pack)(const void* from, ptrdiff_t depth, ptrdiff_t width, bool turned, void* to);
   size_t (*projection_scratch)(const Projection&);
   void (*project)(const Projection&, ptrdiff_t first, ptrdiff_t last, void* scratch);
-  // dx of these tokens; adds to dweight [dim][padded(width)].
+  // dx of these tokens; adds to dweight [padded(dim)][padded(width)].
   void (*project_backward)(const Projection&, ptrdiff_t first, ptrdiff_t last, void* dweight, void* scratch);
   size_t (*gate_scratch)(const Gate&);
   void (*gate)(const Gate&, ptrdiff_t first, ptrdiff_t last, void* scratch);
-  // dattended and du of these tokens; adds to dweight [dim][padded(width)] and dbias [padded(dim)].
+  // dattended and du of these tokens; adds to dweight [padded(dim)][padded(width)] and dbias [padded(dim)].
   void (*gate_backward)(const Gate&, ptrdiff_t first, ptrdiff_t last, void* dweight, void* dbias, void* scratch);
 };
 
 struct KernelSet {
-  static KernelSet baseline(), avx2(), avx512();  // hstu/cpu/chosen.h says which one is taken
+  static KernelSet baseline(), avx2(), avx512(), amx();  // hstu/cpu/chosen.h says which one is taken
 
-  Kernels of_float, of_double;
+  Kernels of_float, of_wide_float, of_double, of_half, of_bfloat16;
   // to[i] of elements [first, last): 0 with probability threshold / 2^32, by `seed` and i alone, else 1.
   void (*keep)(int64_t first, int64_t last, uint64_t seed, uint32_t threshold, unsigned char* to);
 };

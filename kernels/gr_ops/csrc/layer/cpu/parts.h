@@ -19,7 +19,8 @@ struct Piece {
 template <typename T>
 class Pieces {
  public:
-  using Vector = typename Lanes<T>::Vector;
+  using Vector = decltype(load(static_cast<const T*>(nullptr)));
+  static constexpr int kLanes = sizeof(Vector) / (sizeof(T) == 8 ? 8 : 4);
 
   // No memory is touched with a null arena.
   void allocate(Arena& arena, const Projection& p) {
@@ -28,7 +29,7 @@ class Pieces {
   }
 
   void set(const Projection& p, const void* const* parts) {
-    constexpr ptrdiff_t lanes = Lanes<T>::count;
+    constexpr ptrdiff_t lanes = kLanes;
     int count = 0;
     for (ptrdiff_t v = 0; v < vectors_of(p.width); ++v) {
       starts_[v] = count;
@@ -60,7 +61,7 @@ class Pieces {
   }
 
  private:
-  static ptrdiff_t vectors_of(ptrdiff_t width) { return padded<T>(width) / Lanes<T>::count; }
+  static ptrdiff_t vectors_of(ptrdiff_t width) { return (width + kLanes - 1) / kLanes; }
   static ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
   static ptrdiff_t larger(ptrdiff_t a, ptrdiff_t b) { return a < b ? b : a; }
 
@@ -71,8 +72,8 @@ class Pieces {
       return;
     }
 #endif
-    if (first == 0 && last == Lanes<T>::count) return store(to, value);
-    T lanes[Lanes<T>::count];
+    if (first == 0 && last == kLanes) return store(to, value);
+    T lanes[kLanes];
     store(lanes, value);
     std::memcpy(to + first, lanes + first, (last - first) * sizeof(T));
   }
@@ -84,11 +85,11 @@ class Pieces {
       return;
     }
 #endif
-    if (first == 0 && last == Lanes<T>::count) {
+    if (first == 0 && last == kLanes) {
       value = load(from);
       return;
     }
-    T lanes[Lanes<T>::count];
+    T lanes[kLanes];
     store(lanes, value);
     std::memcpy(lanes + first, from + first, (last - first) * sizeof(T));
     value = load(lanes);

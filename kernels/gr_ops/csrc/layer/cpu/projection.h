@@ -11,35 +11,41 @@ namespace {
 template <typename T>
 constexpr ptrdiff_t kPanel = hstu::kColumns * Lanes<T>::count;
 
-template <typename T>
+template <class P>
 struct ProjectionScratch {
+  using T = typename P::Sum;
   T *normed, *inverse, *products, *gradients, *of_normed;
-  Pieces<T> pieces;
+  Pieces<typename P::Stored> pieces;
+  P products_of;
   size_t bytes;
 
-  ProjectionScratch(const Projection& p, void* block) {
-    Arena arena(block);
-    normed = arena.take<T>(kBlock * padded<T>(p.dim));
-    inverse = arena.take<T>(kBlock);
-    products = arena.take<T>(kBlock * kPanel<T>);
-    gradients = arena.take<T>(kBlock * padded<T>(p.width));
-    of_normed = arena.take<T>(kBlock * padded<T>(p.dim));
+  ProjectionScratch(const Projection& p, void* block) : ProjectionScratch(p, Arena(block)) {}
+
+ private:
+  ProjectionScratch(const Projection& p, Arena&& arena) : products_of(arena, p.dim > p.width ? p.dim : p.width) {
+    normed = arena.take<T>(P::kBlock * padded<T>(p.dim));
+    inverse = arena.take<T>(P::kBlock);
+    products = arena.take<T>(P::kBlock * kPanel<T>);
+    gradients = arena.take<T>(P::kBlock * padded<T>(p.width));
+    of_normed = arena.take<T>(P::kBlock * padded<T>(p.dim));
     pieces.allocate(arena, p);
     bytes = arena.used();
   }
 };
 
-template <typename T>
+template <class P>
 size_t projection_scratch(const Projection& p) {
-  return ProjectionScratch<T>(p, nullptr).bytes;
+  return ProjectionScratch<P>(p, nullptr).bytes;
 }
 
 // body(vector, row, z) with each vector of norm(x) W.
-template <typename T, typename Body>
-void each_product(const Projection& p, ptrdiff_t token, int rows, const ProjectionScratch<T>& scratch, Prefetch& ahead,
+template <class P, typename Body>
+void each_product(const Projection& p, ptrdiff_t token, int rows, const ProjectionScratch<P>& scratch, Prefetch& ahead,
                   const Body& body) {
-  normalise(static_cast<const T*>(p.x) + token * p.dim, rows, p.dim, p.eps, scratch.normed, scratch.inverse, ahead);
-  multiply_panels<T>(
+  using T = typename P::Sum;
+  normalise(static_cast<const typename P::Stored*>(p.x) + token * p.dim, rows, p.dim, p.eps, scratch.normed,
+            scratch.inverse, ahead);
+  scratch.products_of.multiply_panels(
       rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), p.weight, kPanel<T>, ahead,
       [&](ptrdiff_t) { return scratch.products; },
       [&](ptrdiff_t first, int vectors, const T* products) {
@@ -50,48 +56,53 @@ void each_product(const Projection& p, ptrdiff_t token, int rows, const Projecti
       });
 }
 
-template <typename T>
+template <class P>
 void project(const Projection& p, ptrdiff_t first, ptrdiff_t last, void* memory) {
-  ProjectionScratch<T> scratch(p, memory);
+  using Stored = typename P::Stored;
+  ProjectionScratch<P> scratch(p, memory);
   scratch.pieces.set(p, p.out);
-  for (ptrdiff_t token = first; token < last; token += kBlock) {
-    const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
+  for (ptrdiff_t token = first; token < last; token += P::kBlock) {
+    const int rows = static_cast<int>(last - token < P::kBlock ? last - token : P::kBlock);
     Prefetch ahead;
     for (int part = 0; part < p.parts; ++part) {
-      const ptrdiff_t row = p.split[part] * sizeof(T);
+      const ptrdiff_t row = p.split[part] * sizeof(Stored);
       ahead.write(static_cast<char*>(p.out[part]) + token * row, rows * row);
     }
-    ask_for_next<T>(ahead, p.x, p.dim, token + rows, last);
-    each_product(p, token, rows, scratch, ahead, [&](ptrdiff_t vector, int r, typename Lanes<T>::Vector z) {
-      scratch.pieces.put(vector, token + r, z * hstu::sigmoid<true>(z));
-    });
+    ask_for_next<P>(ahead, p.x, p.dim, token + rows, last);
+    each_product(p, token, rows, scratch, ahead,
+                 [&](ptrdiff_t vector, int r, typename Lanes<typename P::Sum>::Vector z) {
+                   scratch.pieces.put(vector, token + r, z * hstu::sigmoid<true>(z));
+                 });
   }
 }
 
-template <typename T>
+template <class P>
 void project_backward(const Projection& p, ptrdiff_t first, ptrdiff_t last, void* dweight, void* memory) {
-  ProjectionScratch<T> scratch(p, memory);
+  using Stored = typename P::Stored;
+  using T = typename P::Sum;
+  ProjectionScratch<P> scratch(p, memory);
   scratch.pieces.set(p, p.grad);
   const ptrdiff_t ld = padded<T>(p.width);
   const auto one = splat(T{1});
-  for (ptrdiff_t token = first; token < last; token += kBlock) {
-    const int rows = static_cast<int>(last - token < kBlock ? last - token : kBlock);
+  for (ptrdiff_t token = first; token < last; token += P::kBlock) {
+    const int rows = static_cast<int>(last - token < P::kBlock ? last - token : P::kBlock);
     Prefetch ahead;
     for (int part = 0; part < p.parts; ++part) {
-      const ptrdiff_t row = p.split[part] * sizeof(T);
+      const ptrdiff_t row = p.split[part] * sizeof(Stored);
       ahead.read(static_cast<const char*>(p.grad[part]) + token * row, rows * row);
     }
-    ahead.write(static_cast<T*>(p.dx) + token * p.dim, rows * p.dim * sizeof(T));
-    ask_for_next<T>(ahead, p.x, p.dim, token + rows, last);
+    ahead.write(static_cast<Stored*>(p.dx) + token * p.dim, rows * p.dim * sizeof(Stored));
+    ask_for_next<P>(ahead, p.x, p.dim, token + rows, last);
     each_product(p, token, rows, scratch, ahead, [&](ptrdiff_t vector, int r, typename Lanes<T>::Vector z) {
       const auto s = hstu::sigmoid<true>(z);
       store(scratch.gradients + r * ld + vector * Lanes<T>::count,
             scratch.pieces.get(vector, token + r) * (s + z * s * (one - s)));
     });
-    multiply<T>(rows, p.width, p.dim, scratch.gradients, ld, p.turned, scratch.of_normed, ahead);
-    multiply_add_turned<T>(rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), scratch.gradients, dweight, ahead);
+    scratch.products_of.multiply(rows, p.width, p.dim, scratch.gradients, ld, p.turned, scratch.of_normed, ahead);
+    scratch.products_of.multiply_add_turned(rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), scratch.gradients,
+                                            dweight, ahead);
     normalise_backward(scratch.normed, scratch.of_normed, scratch.inverse, rows, p.dim,
-                       static_cast<T*>(p.dx) + token * p.dim);
+                       static_cast<Stored*>(p.dx) + token * p.dim);
   }
 }
 

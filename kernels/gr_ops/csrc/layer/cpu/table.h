@@ -1,5 +1,6 @@
 #pragma once
 
+#include "layer/cpu/by_vectors.h"
 #include "layer/cpu/dropout_mask.h"
 #include "layer/cpu/gate.h"
 #include "layer/cpu/projection.h"
@@ -7,10 +8,20 @@
 namespace gr_ops::layer {
 namespace {
 
-template <typename T>
+template <class P>
 Kernels kernels() {
-  return {&padded<T>,       &pack<T>, &projection_scratch<T>, &project<T>, &project_backward<T>,
-          &gate_scratch<T>, &gate<T>, &gate_backward<T>};
+  return {&padded<typename P::Sum>, &P::packed_bytes, &P::pack, &projection_scratch<P>, &project<P>,
+          &project_backward<P>,     &gate_scratch<P>, &gate<P>, &gate_backward<P>};
+}
+
+inline KernelSet by_vectors() {
+  const Kernels of_float = kernels<ByVectors<float, float>>();
+  return {of_float,
+          of_float,
+          kernels<ByVectors<double, double>>(),
+          kernels<ByVectors<hstu::Half, float>>(),
+          kernels<ByVectors<hstu::BFloat16, float>>(),
+          &dropout_mask};
 }
 
 }  // namespace
