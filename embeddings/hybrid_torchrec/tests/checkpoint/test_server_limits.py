@@ -271,11 +271,14 @@ def test_the_client_answers_as_a_consumer_does(consumer: Consumer) -> None:
             client.lookup("item", ids)
         with pytest.raises(ValueError, match="ids must be int64"):
             client.lookup("user", ids.int())
-        with pytest.raises(ValueError, match="at most"):
-            client.lookup("user", torch.zeros(1 << 17, dtype=torch.int64))
         client.status()
     client._connection.close()
     with pytest.raises(ConnectionError):
+        client.status()
+    with served(consumer, limits=limits(seconds=PATIENCE)) as port:
+        client = Client(f"http://127.0.0.1:{port}")
+        with pytest.raises(ValueError, match="at most"):
+            client.lookup("user", torch.zeros(1 << 17, dtype=torch.int64))
         client.status()
     with served(Consumer(Path("/nowhere"), name="c")) as port, pytest.raises(CheckpointError, match="no base yet"):
         Client(f"http://127.0.0.1:{port}").lookup("user", ids)
