@@ -14,7 +14,7 @@ size_t IdCounts::home(int64_t id) const { return hash_id(id) & (entries_.size() 
 
 size_t IdCounts::find(int64_t id) const {
   size_t at = home(id);
-  while (entries_[at].state != kFree && entries_[at].id != id) at = (at + 1) & (entries_.size() - 1);
+  while (entries_[at].count != 0 && entries_[at].id != id) at = (at + 1) & (entries_.size() - 1);
   return at;
 }
 
@@ -22,16 +22,14 @@ int64_t IdCounts::add(const int64_t* ids, int64_t count) {
   int64_t fresh = 0;
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAhead < count) __builtin_prefetch(&entries_[home(ids[i + kAhead])]);
-    if (2 * (taken_ + 1) > entries_.size()) rebuild();
+    if (2 * static_cast<size_t>(size_ + 1) > entries_.size()) grow();
     Entry& entry = entries_[find(ids[i])];
-    if (entry.state == kFree) {
-      entry = {ids[i], kGone};
-      ++taken_;
+    if (entry.count == 0) {
+      entry.id = ids[i];
+      ++size_;
+      ++fresh;
     }
-    const int64_t more = entry.state == kGone ? 1 : 0;
-    fresh += more;
-    size_ += more;
-    ++entry.state;
+    ++entry.count;
   }
   return fresh;
 }
@@ -40,11 +38,12 @@ int64_t IdCounts::remove(const int64_t* ids, int64_t count) {
   int64_t gone = 0;
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAhead < count) __builtin_prefetch(&entries_[home(ids[i + kAhead])]);
-    Entry& entry = entries_[find(ids[i])];
-    if (entry.state <= kGone) continue;
-    gone += --entry.state == kGone ? 1 : 0;
+    const size_t at = find(ids[i]);
+    if (entries_[at].count == 0 || --entries_[at].count > 0) continue;
+    close_gap(at);
+    --size_;
+    ++gone;
   }
-  size_ -= gone;
   return gone;
 }
 
@@ -52,24 +51,31 @@ int64_t IdCounts::contains(const int64_t* ids, int64_t count, unsigned char* the
   int64_t found = 0;
   for (int64_t i = 0; i < count; ++i) {
     if (i + kAhead < count) __builtin_prefetch(&entries_[home(ids[i + kAhead])]);
-    there[i] = entries_[find(ids[i])].state > kGone ? 1 : 0;
+    there[i] = entries_[find(ids[i])].count != 0 ? 1 : 0;
     found += there[i];
   }
   return found;
 }
 
-// Leaves those that are gone; what stays takes a quarter of the entries at most.
-void IdCounts::rebuild() {
-  size_t entries = kLeast;
-  while (entries < 4 * static_cast<size_t>(size_ + 1)) entries *= 2;
-  std::vector<Entry> old(entries);
+void IdCounts::grow() {
+  std::vector<Entry> old(entries_.size() * 2);
   old.swap(entries_);
-  taken_ = 0;
   for (const Entry& entry : old) {
-    if (entry.state <= kGone) continue;
-    entries_[find(entry.id)] = entry;
-    ++taken_;
+    if (entry.count != 0) entries_[find(entry.id)] = entry;
   }
+}
+
+// Entries behind the gap move up, unless that would put them before their home.
+void IdCounts::close_gap(size_t at) {
+  const size_t mask = entries_.size() - 1;
+  size_t gap = at;
+  for (size_t next = (gap + 1) & mask; entries_[next].count != 0; next = (next + 1) & mask) {
+    if (((next - home(entries_[next].id)) & mask) >= ((next - gap) & mask)) {
+      entries_[gap] = entries_[next];
+      gap = next;
+    }
+  }
+  entries_[gap] = Entry{};
 }
 
 int64_t distinct_ids(const int64_t* ids, int64_t count, int64_t* out) {

@@ -6,8 +6,8 @@
 
 namespace embcache {
 
-// How many of the batches in the look-ahead need each id. Open addressing, linear probing, at most half full; an id
-// whose count falls to zero keeps its entry until all are laid out anew, for it often comes again. Not synchronised.
+// How many of the batches in the look-ahead need each id. Open addressing, linear probing, at most half full; an entry
+// whose count falls to zero closes its gap. Not synchronised.
 class IdCounts {
  public:
   IdCounts() : entries_(kLeast) {}
@@ -23,21 +23,18 @@ class IdCounts {
  private:
   static constexpr size_t kLeast = 1024;
 
-  static constexpr int64_t kFree = 0;
-  static constexpr int64_t kGone = 1;
-
   struct Entry {
     int64_t id = 0;
-    int64_t state = kFree;  // else kGone + the count
+    int64_t count = 0;  // 0: free
   };
 
   size_t home(int64_t id) const;
   size_t find(int64_t id) const;  // its entry, or the free one where it would be
-  void rebuild();
+  void grow();
+  void close_gap(size_t at);
 
   std::vector<Entry> entries_;  // a power of two
-  size_t taken_ = 0;            // entries that are not free
-  int64_t size_ = 0;            // ids with a count
+  int64_t size_ = 0;
 };
 
 // The distinct ids of `ids` in the order of their first occurrence; returns their number. `out` has room for `count`.

@@ -56,7 +56,7 @@ def test_counts_are_those_of_a_dict(steps: list[tuple[bool, set[int]]]) -> None:
 
 
 def test_counts_of_many_ids() -> None:
-    """Growth, and entries of ids that are gone."""
+    """Growth, and gaps that close around the end of the memory."""
     counts = IdCounts()
     ids = torch.randint(-(2**63), 2**63 - 1, (50_000,), generator=torch.Generator().manual_seed(0)).unique()
     counts.add(ids)
@@ -68,7 +68,7 @@ def test_counts_of_many_ids() -> None:
 
 
 def test_counts_of_a_window_of_ids() -> None:
-    """Ids come, go and come again, so that entries of those that are gone are taken again, and cleared away."""
+    """Ids come, go and come again, so that gaps close and are taken again."""
     counts = IdCounts()
     for first in (*range(0, 40_000, 500), *range(0, 20_000, 300)):
         window = torch.arange(first, first + 3000)
