@@ -21,8 +21,10 @@ class TrainingDiverged(RuntimeError):
 def norm(parameters: Iterable[nn.Parameter], clip: float) -> torch.Tensor:
     """Scalar, the L2 norm of all gradients over all processes; then scales them so that it is at most `clip` > 0."""
     weights = list(parameters)
-    whole = nn.utils.get_total_norm([weight.grad for weight in weights if weight.grad is not None])
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    total = nn.utils.get_total_norm(gradients)
+    if hasattr(total, "full_tensor"):  # summed over FSDP's pieces once, not again for each gradient that it scales
+        total = total.full_tensor()
     if clip:
-        nn.utils.clip_grads_with_norm_(weights, clip, whole)
-    total: torch.Tensor = whole.full_tensor() if hasattr(whole, "full_tensor") else whole
+        nn.utils.clip_grads_with_norm_(weights, clip, total)
     return total

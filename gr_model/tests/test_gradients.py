@@ -1,0 +1,45 @@
+"""The norm of gradients that lie in pieces over processes, as FSDP leaves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from gr_model.training import gradients
+
+
+@pytest.fixture
+def two_processes() -> Iterator[DeviceMesh]:
+    """Of which one is here; the other one's pieces count as zeros."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield init_device_mesh("cpu", (2,))
+    dist.destroy_process_group()
+
+
+def in_pieces(mesh: DeviceMesh, count: int) -> list[nn.Parameter]:
+    made = []
+    for number in range(count):
+        piece = torch.full((3, 2), number + 1.0)
+        weight = nn.Parameter(DTensor.from_local(torch.zeros(3, 2), mesh, [Shard(0)]))
+        weight.grad = DTensor.from_local(piece, mesh, [Shard(0)])
+        made.append(weight)
+    return made
+
+
+def test_pieces_are_summed_up_once_for_all_gradients(two_processes: DeviceMesh) -> None:
+    weights = in_pieces(two_processes, 5)
+    with CommDebugMode() as collectives:
+        total = gradients.norm(weights, clip=1.0)
+    assert collectives.get_total_counts() == 1
+    assert type(total) is torch.Tensor
+    torch.testing.assert_close(total, torch.tensor((6 * (1 + 4 + 9 + 16 + 25.0)) ** 0.5))
+    for number, weight in enumerate(weights):
+        torch.testing.assert_close(weight.grad.to_local(), torch.full((3, 2), number + 1.0) / total)
