@@ -100,6 +100,16 @@ def test_prefix_sums(threads: int, dtype: str, count: int) -> None:
     assert np.array_equal(sums.numpy(), np.concatenate([[0], values.astype("i8").cumsum()]).astype(dtype))
 
 
+# Rows shorter and longer than what a scan asks for ahead (4 KB), of whole cache lines and not.
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4"])
+@pytest.mark.parametrize("columns", [1, 16, 505, 1000, 1024, 2003])
+def test_prefix_sums_of_rows(threads: int, dtype: str, columns: int) -> None:
+    values = np.random.default_rng(columns).integers(-50, 100, (97, columns)).astype(dtype)
+    sums = torch.ops.mxrec.asynchronous_complete_cumsum(at_the_end_of_memory(values))
+    expected = np.pad(values.astype("i8").cumsum(1), ((0, 0), (1, 0)))
+    assert np.array_equal(sums.numpy(), expected.astype(dtype))
+
+
 @pytest.mark.parametrize("index_dtype", ["i4", "i8"])
 @pytest.mark.parametrize("bad", [None, -1, 777])
 def test_rank1_sums(threads: int, index_dtype: str, bad: int | None) -> None:

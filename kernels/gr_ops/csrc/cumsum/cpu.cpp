@@ -68,8 +68,9 @@ class SharedScan {
   alignas(64) std::atomic<int64_t> summed_{0};  // chunks whose sums are there
 };
 
+// behind: how many elements the thread sums up right after these
 template <typename T>
-void inclusive(const T* in, T* out, int64_t count) {
+void inclusive(const T* in, T* out, int64_t count, int64_t behind = 0) {
   const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
   if (SharedScan<T>::chunks(count) >= kSharedChunks && threads > 1) {
     SharedScan<T>(in, out, count).run(threads);
@@ -78,22 +79,24 @@ void inclusive(const T* in, T* out, int64_t count) {
   constexpr int64_t chunk = SharedScan<T>::kChunk;
   Sum<T> base = 0;
   for (int64_t start = 0; start < count; start += chunk) {
-    base = static_cast<Sum<T>>(base + scan_chunk<T>(in + start, out + start, std::min(chunk, count - start), base));
+    const int64_t now = std::min(chunk, count - start);
+    const int64_t left = count - start - now + behind;
+    base = static_cast<Sum<T>>(base + scan_chunk<T>(in + start, out + start, now, base, 0, left));
   }
 }
 
 template <typename T>
 void complete_rows(const T* in, T* out, int64_t rows, int64_t columns) {
-  const auto one = [&](int64_t r) {
+  const auto one = [&](int64_t r, int64_t end) {
     out[r * (columns + 1)] = T(0);
-    inclusive(in + r * columns, out + r * (columns + 1) + 1, columns);
+    inclusive(in + r * columns, out + r * (columns + 1) + 1, columns, (end - r - 1) * columns);
   };
   if (rows < at::get_num_threads()) {
-    for (int64_t r = 0; r < rows; ++r) one(r);  // the threads share a row
+    for (int64_t r = 0; r < rows; ++r) one(r, r + 1);  // the threads share a row
     return;
   }
   parallel_rows(rows, columns * static_cast<int64_t>(sizeof(T)), [&](int64_t first, int64_t end) {
-    for (int64_t r = first; r < end; ++r) one(r);
+    for (int64_t r = first; r < end; ++r) one(r, end);
   });
 }
 

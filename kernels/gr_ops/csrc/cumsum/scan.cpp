@@ -56,7 +56,7 @@ GR_OPS_INLINE void scan_line(const Word* in, Word* out, int64_t i, V& bases) {
 }
 
 template <typename V, typename Word>
-GR_OPS_INLINE Word scan(const Word* in, Word* out, int64_t count, Word base, int64_t next) {
+GR_OPS_INLINE Word scan(const Word* in, Word* out, int64_t count, Word base, int64_t next, int64_t behind) {
   constexpr int64_t line = kLine / static_cast<int64_t>(sizeof(Word));
   constexpr int64_t read = kReadAhead / static_cast<int64_t>(sizeof(Word));
   constexpr int64_t write = kWriteAhead / static_cast<int64_t>(sizeof(Word));
@@ -66,7 +66,7 @@ GR_OPS_INLINE Word scan(const Word* in, Word* out, int64_t count, Word base, int
     prefetch_lines(in + i, next, kLine);
     scan_line(in, out, i, bases);
   }
-  for (; i + read + line <= count; i += line) {
+  for (; i + line <= count && i + read + line <= count + behind; i += line) {
     __builtin_prefetch(in + i + read, 0, 2);
     fetch_line_to_write(out + i + write);
     scan_line(in, out, i, bases);
@@ -81,13 +81,13 @@ GR_OPS_INLINE Word scan(const Word* in, Word* out, int64_t count, Word base, int
 }
 
 GR_OPS_VECTOR_CLONES
-uint32_t scan_words(const uint32_t* in, uint32_t* out, int64_t count, uint32_t base, int64_t next) {
-  return scan<UInt32x8>(in, out, count, base, next);
+uint32_t scan_words(const uint32_t* in, uint32_t* out, int64_t count, uint32_t base, int64_t next, int64_t behind) {
+  return scan<UInt32x8>(in, out, count, base, next, behind);
 }
 
 GR_OPS_VECTOR_CLONES
-uint64_t scan_longs(const uint64_t* in, uint64_t* out, int64_t count, uint64_t base, int64_t next) {
-  return scan<UInt64x4>(in, out, count, base, next);
+uint64_t scan_longs(const uint64_t* in, uint64_t* out, int64_t count, uint64_t base, int64_t next, int64_t behind) {
+  return scan<UInt64x4>(in, out, count, base, next, behind);
 }
 
 // The sums of four floats, in double; `running` is that of all before, to which theirs is added.
@@ -106,7 +106,7 @@ GR_OPS_INLINE void scan_four(const float* in, float* out, const Doublex4& base, 
 }
 
 GR_OPS_VECTOR_CLONES
-double scan_floats(const float* in, float* out, int64_t count, double base, int64_t next) {
+double scan_floats(const float* in, float* out, int64_t count, double base, int64_t next, int64_t behind) {
   constexpr int64_t line = kLine / static_cast<int64_t>(sizeof(float));
   constexpr int64_t read = kReadAhead / static_cast<int64_t>(sizeof(float));
   constexpr int64_t write = kWriteAhead / static_cast<int64_t>(sizeof(float));
@@ -116,7 +116,7 @@ double scan_floats(const float* in, float* out, int64_t count, double base, int6
   for (; i + line <= count; i += line) {
     if (next != 0) {
       prefetch_lines(in + i, next, kLine);
-    } else if (i + read + line <= count) {
+    } else if (i + read + line <= count + behind) {
       __builtin_prefetch(in + i + read, 0, 2);
       fetch_line_to_write(out + i + write);
     }
@@ -184,18 +184,20 @@ double total_floats(const float* in, const float* out, int64_t count) {
 }  // namespace
 
 template <>
-uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base, int64_t next) {
-  return scan_words(reinterpret_cast<const uint32_t*>(in), reinterpret_cast<uint32_t*>(out), count, base, next);
+uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base, int64_t next,
+                             int64_t behind) {
+  return scan_words(reinterpret_cast<const uint32_t*>(in), reinterpret_cast<uint32_t*>(out), count, base, next, behind);
 }
 
 template <>
-uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base, int64_t next) {
-  return scan_longs(reinterpret_cast<const uint64_t*>(in), reinterpret_cast<uint64_t*>(out), count, base, next);
+uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base, int64_t next,
+                             int64_t behind) {
+  return scan_longs(reinterpret_cast<const uint64_t*>(in), reinterpret_cast<uint64_t*>(out), count, base, next, behind);
 }
 
 template <>
-double scan_chunk<float>(const float* in, float* out, int64_t count, double base, int64_t next) {
-  return scan_floats(in, out, count, base, next);
+double scan_chunk<float>(const float* in, float* out, int64_t count, double base, int64_t next, int64_t behind) {
+  return scan_floats(in, out, count, base, next, behind);
 }
 
 template <>

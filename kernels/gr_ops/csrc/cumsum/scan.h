@@ -65,9 +65,11 @@ Sum<T> scan_blocks(const T* in, T* out, int64_t count, Sum<T> base) {
 }
 
 // next: 0, or `in` and `out` are in the cache, and the chunk that the thread adds up next is so many bytes behind `in`;
-// those below ask for it line by line while they write.
+// those below ask for it line by line while they write. behind: how many elements of `in` the thread sums up right
+// after these, into what is behind `out`: they are asked for as well, or each row of a matrix would wait for its first
+// 4 KB.
 template <typename T>
-Sum<T> scan_chunk(const T* in, T* out, int64_t count, Sum<T> base, int64_t = 0) {
+Sum<T> scan_chunk(const T* in, T* out, int64_t count, Sum<T> base, int64_t = 0, int64_t = 0) {
   return scan_blocks(in, out, count, base);
 }
 
@@ -80,11 +82,13 @@ Sum<T> total_chunk(const T* in, const T*, int64_t count) {
 
 // Lengths are int32 or int64: these, and fp32, are written for vector registers (scan.cpp).
 template <>
-uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base, int64_t next);
+uint32_t scan_chunk<int32_t>(const int32_t* in, int32_t* out, int64_t count, uint32_t base, int64_t next,
+                             int64_t behind);
 template <>
-uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base, int64_t next);
+uint64_t scan_chunk<int64_t>(const int64_t* in, int64_t* out, int64_t count, uint64_t base, int64_t next,
+                             int64_t behind);
 template <>
-double scan_chunk<float>(const float* in, float* out, int64_t count, double base, int64_t next);
+double scan_chunk<float>(const float* in, float* out, int64_t count, double base, int64_t next, int64_t behind);
 template <>
 uint32_t total_chunk<int32_t>(const int32_t* in, const int32_t* out, int64_t count);
 template <>
