@@ -234,6 +234,24 @@ def test_waiting_gradients_keep_their_rows() -> None:
     assert torch.equal(table.lookup(newcomer), before)
 
 
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["sgd", "adagrad", "rowwise_adagrad", "lion"])
+def test_a_row_takes_the_same_step_alone(kind: str, decay: float) -> None:
+    """Rows take their steps some at a time; of one gradient, of a few, and of more than are fetched ahead."""
+    together, alone = (make(OptimizerSpec(kind=kind, lr=0.05, weight_decay=decay), 24)[0] for _ in range(2))
+    ids = torch.arange(101) * 7 - 90
+    slots = together.assign(ids, train=True)
+    assert torch.equal(alone.assign(ids, train=True), slots)
+    generator = torch.Generator().manual_seed(4)
+    counts = torch.tensor([1, 2, 1, 3, 1, 40, 1, 700, 5]).repeat(12)[:101]
+    drawn = slots.repeat_interleave(counts)[torch.randperm(int(counts.sum()), generator=generator)]
+    grads = torch.randn(len(drawn), 24, generator=generator)
+    together.update(drawn, grads)
+    for slot in slots:
+        alone.update(drawn[drawn == slot], grads[drawn == slot])
+    assert torch.equal(together.weights, alone.weights)
+
+
 THREADS = """
 import torch, hashlib
 from hybrid_torchrec import *
