@@ -121,8 +121,8 @@ size_t IdMap::insert(const int64_t* ids, size_t count, const FreshSlots& fresh, 
   if (size_ + count > capacity()) {
     // So many ids that what is left to move is less than they may move.
     if (old_) move_buckets(old_->count());
-    // So many that they would move everything: at once, none of them has to look into two arrays.
-    if (current_->count() <= kMoved * count) {
+    // So many that they may move everything: at once, none of them has to look into two arrays.
+    if (size_ <= kMoved * Bucket::kEntries * count) {
       most_moved_ = std::max(most_moved_, (size_ + count - 1) / count);
       widen(size_ + count);
     } else {
