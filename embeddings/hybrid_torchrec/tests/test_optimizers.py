@@ -237,7 +237,7 @@ def test_waiting_gradients_keep_their_rows() -> None:
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 @pytest.mark.parametrize("kind", ["sgd", "adagrad", "rowwise_adagrad", "lion"])
 def test_a_row_takes_the_same_step_alone(kind: str, decay: float) -> None:
-    """Rows take their steps some at a time; of one gradient, of a few, and of more than are fetched ahead."""
+    """Rows take their steps some at a time; of one gradient, of a few, and of more than there is room for at first."""
     together, alone = (make(OptimizerSpec(kind=kind, lr=0.05, weight_decay=decay), 24)[0] for _ in range(2))
     ids = torch.arange(101) * 7 - 90
     slots = together.assign(ids, train=True)

@@ -1,7 +1,6 @@
 #include <torch/library.h>
 
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "row_math/bags.h"
@@ -95,44 +94,24 @@ class RowUpdates {
         records_(records),
         bag_of_(bag_of),
         width_(weights.size(1)),
-        gradients_of_batches_(kBatches * kBatch * static_cast<size_t>(width_)),
-        wide_(std::is_same_v<Row, float> ? 0 : kBatch * static_cast<size_t>(width_)) {
-    float* sums = gradients_of_batches_.data();
-    for (Batch& batch : batches_) batch.sums = std::exchange(sums, sums + kBatch * static_cast<size_t>(width_));
-  }
+        gradient_(kBatch * static_cast<size_t>(width_)),
+        wide_(std::is_same_v<Row, float> ? 0 : kBatch * static_cast<size_t>(width_)) {}
 
   // Rows whose records start in [first, end).
   void run(size_t first, size_t end) {
     const size_t size = records_.size();
     while (first > 0 && first < size && records_[first].key == records_[first - 1].key) ++first;
-    for (size_t k = 0; first < end; ++k) {
-      Batch& batch = batches_[k % kBatches];
-      finish(batch);
-      while (first < end && batch.count < kBatch) first = add_row(batch, first);
+    while (first < end) {
+      count_ = summed_ = 0;
+      while (first < end && count_ < kBatch) first = add_row(first);
+      finish();
     }
-    for (Batch& batch : batches_) finish(batch);
   }
 
  private:
-  // While a batch takes its step, the lines of the next ones are on their way: 32 rows, which fit the first cache.
-  static constexpr size_t kBatch = 8;
-  static constexpr size_t kBatches = 4;
-  static constexpr int64_t kFetched = 32;  // of a batch's gradients to be summed; the kernel fetches those behind them
+  static constexpr size_t kBatch = 32;
 
-  // Rows, and what contributes to them.
-  struct Batch {
-    size_t count = 0;
-    size_t summed = 0;  // rows whose gradients are sums of several, or are written to
-    row_math::RowState rows[kBatch] = {};
-    Row* stored[kBatch] = {};
-    uint32_t slots[kBatch] = {};
-    int64_t starts[kBatch + 1] = {};
-    std::vector<int64_t> positions = std::vector<int64_t>(256);
-    std::vector<float> scales = std::vector<float>(256);
-    float* sums = nullptr;
-  };
-
-  size_t add_row(Batch& batch, size_t first) {
+  size_t add_row(size_t first) {
     const uint32_t slot = records_[first].key;
     if (slot == 0) {  // the default row learns nothing
       while (first < records_.size() && records_[first].key == 0) ++first;
@@ -140,18 +119,18 @@ class RowUpdates {
     }
     size_t end = first + 1;
     while (end < records_.size() && records_[end].key == slot) ++end;
-    row_math::RowState& row = batch.rows[batch.count];
     if (const float* only = end == first + 1 ? unchanged(records_[first].source) : nullptr) {
-      row.gradient = only;
+      rows_[count_].gradient = only;
       fetch(only, width_);
     } else {
-      row.gradient = batch.sums + static_cast<int64_t>(batch.summed) * width_;
-      add_sum(batch, first, end);
+      rows_[count_].gradient = gradient_.data() + static_cast<int64_t>(summed_) * width_;
+      add_sum(first, end);
     }
-    batch.slots[batch.count] = slot;
+    slots_[count_] = slot;
     if (state_.versions != nullptr) fetch(state_.versions + slot, 1);
-    Row* stored = batch.stored[batch.count] = weights_ + static_cast<int64_t>(slot) * width_;
-    fetch(stored, width_);
+    stored_[count_] = weights_ + static_cast<int64_t>(slot) * width_;
+    fetch(stored_[count_], width_);
+    row_math::RowState& row = rows_[count_];
     if (state_.momentum1 != nullptr) {
       const int64_t width = optimizer_.rowwise() ? 1 : width_;
       row.momentum1 = state_.momentum1 + static_cast<int64_t>(slot) * width;
@@ -161,8 +140,8 @@ class RowUpdates {
       row.momentum2 = state_.momentum2 + static_cast<int64_t>(slot) * width_;
       fetch(row.momentum2, width_);
     }
-    if constexpr (std::is_same_v<Row, float>) row.weights = stored;
-    ++batch.count;
+    if constexpr (std::is_same_v<Row, float>) row.weights = stored_[count_];
+    ++count_;
     return end;
   }
 
@@ -176,32 +155,28 @@ class RowUpdates {
   }
 
   // The next sum of gradients: that of the records [first, end).
-  void add_sum(Batch& batch, size_t first, size_t end) {
-    const auto at = static_cast<size_t>(batch.starts[batch.summed]);
-    if (at + end - first > batch.positions.size()) {
-      batch.positions.resize(2 * (at + end - first));
-      batch.scales.resize(batch.positions.size());
+  void add_sum(size_t first, size_t end) {
+    const auto at = static_cast<size_t>(starts_[summed_]);
+    if (at + end - first > positions_.size()) {
+      positions_.resize(2 * (at + end - first));
+      scales_.resize(positions_.size());
     }
     if (scaled()) {
-      scale(batch, first, end, at);
+      scale(first, end, at);
     } else {
-      for (size_t r = first; r < end; ++r) batch.positions[at + r - first] = records_[r].source;
+      for (size_t r = first; r < end; ++r) positions_[at + r - first] = records_[r].source;
     }
-    const auto total = static_cast<int64_t>(at + end - first);
-    for (auto k = static_cast<int64_t>(at); k < std::min(total, kFetched); ++k) {
-      fetch(gradients_ + batch.positions[static_cast<size_t>(k)] * width_, width_);
-    }
-    batch.starts[++batch.summed] = total;
+    starts_[++summed_] = static_cast<int64_t>(at + end - first);
   }
 
-  // positions and scales from `at` of the records [first, end).
-  void scale(Batch& batch, size_t first, size_t end, size_t at) {
+  // positions_ and scales_ from `at` of the records [first, end).
+  void scale(size_t first, size_t end, size_t at) {
     for (size_t r = first; r < end; ++r, ++at) {
       const uint32_t source = records_[r].source;
       const uint32_t from = samples_ != nullptr && offsets_ != nullptr ? bag_of_[source] : source;
-      batch.positions[at] = from;
-      batch.scales[at] = samples_ == nullptr ? 1.0f : samples_[source];
-      if (mean_) batch.scales[at] *= 1.0f / static_cast<float>(offsets_[from + 1] - offsets_[from]);
+      positions_[at] = from;
+      scales_[at] = samples_ == nullptr ? 1.0f : samples_[source];
+      if (mean_) scales_[at] *= 1.0f / static_cast<float>(offsets_[from + 1] - offsets_[from]);
     }
   }
 
@@ -213,38 +188,37 @@ class RowUpdates {
     for (int64_t i = 0; i < std::min<int64_t>(count, 8 * kPerLine); i += kPerLine) __builtin_prefetch(data + i, 1);
   }
 
-  void finish(Batch& batch) {
-    const auto count = static_cast<int64_t>(batch.count);
+  void finish() {
+    const auto count = static_cast<int64_t>(count_);
     if (count == 0) return;
     const auto& functions = kernels_.of(static_cast<const Row*>(nullptr));
     kernels_.of(gradients_)
-        .pool64(gradients_, batch.positions.data(), batch.starts, static_cast<int64_t>(batch.summed), width_, width_,
-                scaled() ? batch.scales.data() : nullptr, false, batch.sums, width_);
+        .pool64(gradients_, positions_.data(), starts_, static_cast<int64_t>(summed_), width_, width_,
+                scaled() ? scales_.data() : nullptr, false, gradient_.data(), width_);
     if (state_.versions != nullptr) {
-      for (size_t i = 0; i < batch.count; ++i) state_.versions[batch.slots[i]] = state_.version;
+      for (size_t i = 0; i < count_; ++i) state_.versions[slots_[i]] = state_.version;
     }
     if constexpr (!std::is_same_v<Row, float>) {
-      for (size_t i = 0; i < batch.count; ++i) {
-        batch.rows[i].weights = wide_.data() + static_cast<int64_t>(i) * width_;
-        functions.widen(batch.stored[i], batch.rows[i].weights, width_);
+      for (size_t i = 0; i < count_; ++i) {
+        rows_[i].weights = wide_.data() + static_cast<int64_t>(i) * width_;
+        functions.widen(stored_[i], rows_[i].weights, width_);
       }
     }
     if (optimizer_.decays_gradient()) {
       row_math::Step decay{};
       decay.weight_decay = static_cast<float>(optimizer_.weight_decay);
-      kernels_.decay_gradients(batch.rows, count, width_, decay);
+      kernels_.decay_gradients(rows_, count, width_, decay);
     }
-    update_.run(batch.rows, count, width_, step_);
+    update_.run(rows_, count, width_, step_);
     if constexpr (!std::is_same_v<Row, float>) {
-      for (size_t i = 0; i < batch.count; ++i) {
+      for (size_t i = 0; i < count_; ++i) {
         if (rounding_) {
-          Rounding(mix64(*rounding_, batch.slots[i])).narrow(batch.rows[i].weights, batch.stored[i], width_);
+          Rounding(mix64(*rounding_, slots_[i])).narrow(rows_[i].weights, stored_[i], width_);
         } else {
-          functions.narrow(batch.rows[i].weights, batch.stored[i], width_);
+          functions.narrow(rows_[i].weights, stored_[i], width_);
         }
       }
     }
-    batch.count = batch.summed = 0;
   }
 
   const row_math::RowKernels& kernels_ = row_kernels();
@@ -261,8 +235,16 @@ class RowUpdates {
   const std::vector<Record>& records_;
   const std::vector<uint32_t>& bag_of_;
   int64_t width_;
-  Batch batches_[kBatches];
-  std::vector<float> gradients_of_batches_;
+  // A batch of rows, and what contributes to them.
+  size_t count_ = 0;
+  size_t summed_ = 0;  // rows of the batch whose gradients are sums of several, or are written to
+  row_math::RowState rows_[kBatch] = {};
+  Row* stored_[kBatch] = {};
+  uint32_t slots_[kBatch] = {};
+  int64_t starts_[kBatch + 1] = {};
+  std::vector<int64_t> positions_ = std::vector<int64_t>(256);
+  std::vector<float> scales_ = std::vector<float>(256);
+  std::vector<float> gradient_;
   std::vector<float> wide_;
 };
 
