@@ -14,7 +14,7 @@
 
 // The operators around HSTU's attention on CPU tensors: threads take chunks of the tokens, and the gradients of the
 // weights are summed per thread, then over the threads in their order. 16-bit types are computed in float, and their
-// results rounded once.
+// results rounded once; ByPairs says of what else.
 namespace gr_ops::layer {
 namespace {
 
@@ -67,11 +67,16 @@ void for_chunks(int64_t tokens, int64_t chunks, size_t scratch_bytes, const Body
 }
 
 // A matrix [depth, width] as the kernels take it.
-at::Tensor packed(const Kernels& kernels, const at::Tensor& matrix, bool turned) {
+at::Tensor packed(decltype(Kernels::packed_bytes) packed_bytes, decltype(Kernels::pack) pack, const at::Tensor& matrix,
+                  bool turned) {
   const int64_t depth = matrix.size(turned ? 1 : 0), width = matrix.size(turned ? 0 : 1);
-  at::Tensor result = new_result({static_cast<int64_t>(kernels.packed_bytes(depth, width))}, at::kByte);
-  kernels.pack(matrix.const_data_ptr(), depth, width, turned, result.mutable_data_ptr());
+  at::Tensor result = new_result({static_cast<int64_t>(packed_bytes(depth, width))}, at::kByte);
+  pack(matrix.const_data_ptr(), depth, width, turned, result.mutable_data_ptr());
   return result;
+}
+
+at::Tensor packed(const Kernels& kernels, const at::Tensor& matrix, bool turned) {
+  return packed(kernels.packed_bytes, kernels.pack, matrix, turned);
 }
 
 char* chunk_sum(const at::Tensor& sums, int64_t chunk) {
@@ -176,7 +181,7 @@ at::Tensor gate(const at::Tensor& attended, const at::Tensor& u, const at::Tenso
   const at::Tensor a = attended.contiguous(), gates = u.contiguous(), tokens = x.contiguous(), shift = as_sum(bias),
                    mask = contiguous(keep);
   const Kernels& kernels = kernels_for(attended);
-  const at::Tensor right = packed(kernels, as_sum(weight), true);
+  const at::Tensor right = packed(kernels.packed_gate_bytes, kernels.pack_gate, as_sum(weight), true);
   const at::Tensor result = new_result(x.sizes(), x.options());
   Gate g = gate_of(a, gates, weight, mask, scale, eps);
   g.x = tokens.const_data_ptr();
@@ -211,9 +216,10 @@ GateGradients gate_backward(const at::Tensor& grad, const at::Tensor& attended, 
   const int64_t tokens = attended.size(0), chunks = chunks_for(tokens);
   const at::Tensor of_weight = at::zeros({chunks, kernels.padded(g.dim), kernels.padded(g.width)}, matrix.options());
   const at::Tensor of_bias = at::zeros({chunks, 1, kernels.padded(g.dim)}, matrix.options());
-  for_chunks(tokens, chunks, kernels.gate_scratch(g), [&](int64_t chunk, int64_t first, int64_t last, void* scratch) {
-    kernels.gate_backward(g, first, last, chunk_sum(of_weight, chunk), chunk_sum(of_bias, chunk), scratch);
-  });
+  for_chunks(tokens, chunks, kernels.gate_backward_scratch(g),
+             [&](int64_t chunk, int64_t first, int64_t last, void* scratch) {
+               kernels.gate_backward(g, first, last, chunk_sum(of_weight, chunk), chunk_sum(of_bias, chunk), scratch);
+             });
   const at::ScalarType type = weight.scalar_type();
   return {da, du, total(of_weight, g.dim, g.width, type), total(of_bias, 1, g.dim, type).flatten()};
 }

@@ -131,6 +131,7 @@ class ByTiles {
  public:
   using Stored = StoredType;
   using Sum = float;
+  static constexpr bool kPaired = false;
   static constexpr int kBlock = 128;  // tokens at a time, for which the weight is read once
 
   ByTiles(Arena& arena, ptrdiff_t widest) {

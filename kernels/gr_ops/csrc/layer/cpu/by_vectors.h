@@ -60,7 +60,8 @@ class ByVectors {
  public:
   using Stored = StoredType;
   using Sum = SumType;
-  static constexpr int kBlock = 64;  // tokens at a time: all that belongs to them stays in the second-level cache
+  static constexpr bool kPaired = false;  // see ByPairs
+  static constexpr int kBlock = 64;       // tokens at a time: all that belongs to them stays in the second-level cache
 
   ByVectors(Arena& /*arena*/, ptrdiff_t /*widest*/) {}
 

@@ -43,18 +43,22 @@ struct Kernels {
   size_t (*packed_bytes)(ptrdiff_t depth, ptrdiff_t width);
   // [depth][width] from a matrix of these sizes, or turned from one of [width][depth].
   void (*pack)(const void* from, ptrdiff_t depth, ptrdiff_t width, bool turned, void* to);
+  // Those of Gate::weight.
+  size_t (*packed_gate_bytes)(ptrdiff_t depth, ptrdiff_t width);
+  void (*pack_gate)(const void* from, ptrdiff_t depth, ptrdiff_t width, bool turned, void* to);
   size_t (*projection_scratch)(const Projection&);
   void (*project)(const Projection&, ptrdiff_t first, ptrdiff_t last, void* scratch);
   // dx of these tokens; adds to dweight [padded(dim)][padded(width)].
   void (*project_backward)(const Projection&, ptrdiff_t first, ptrdiff_t last, void* dweight, void* scratch);
   size_t (*gate_scratch)(const Gate&);
   void (*gate)(const Gate&, ptrdiff_t first, ptrdiff_t last, void* scratch);
+  size_t (*gate_backward_scratch)(const Gate&);
   // dattended and du of these tokens; adds to dweight [padded(dim)][padded(width)] and dbias [padded(dim)].
   void (*gate_backward)(const Gate&, ptrdiff_t first, ptrdiff_t last, void* dweight, void* dbias, void* scratch);
 };
 
 struct KernelSet {
-  static KernelSet baseline(), avx2(), avx512(), amx();  // hstu/cpu/chosen.h says which one is taken
+  static KernelSet baseline(), avx2(), avx512(), avx512_bf16(), amx();  // hstu/cpu/chosen.h says which one is taken
 
   Kernels of_float, of_wide_float, of_double, of_half, of_bfloat16;
   // to[i] of elements [first, last): 0 with probability threshold / 2^32, by `seed` and i alone, else 1.

@@ -14,7 +14,7 @@ constexpr ptrdiff_t kPanel = hstu::kColumns * Lanes<T>::count;
 template <class P>
 struct ProjectionScratch {
   using T = typename P::Sum;
-  T *normed, *inverse, *products, *gradients, *of_normed;
+  T *normed, *mean, *inverse, *products, *gradients, *of_normed;
   Pieces<typename P::Stored> pieces;
   P products_of;
   size_t bytes;
@@ -24,6 +24,7 @@ struct ProjectionScratch {
  private:
   ProjectionScratch(const Projection& p, Arena&& arena) : products_of(arena, p.dim > p.width ? p.dim : p.width) {
     normed = arena.take<T>(P::kBlock * padded<T>(p.dim));
+    mean = arena.take<T>(P::kBlock);
     inverse = arena.take<T>(P::kBlock);
     products = arena.take<T>(P::kBlock * kPanel<T>);
     gradients = arena.take<T>(P::kBlock * padded<T>(p.width));
@@ -43,8 +44,12 @@ template <class P, typename Body>
 void each_product(const Projection& p, ptrdiff_t token, int rows, const ProjectionScratch<P>& scratch, Prefetch& ahead,
                   const Body& body) {
   using T = typename P::Sum;
-  normalise(static_cast<const typename P::Stored*>(p.x) + token * p.dim, rows, p.dim, p.eps, scratch.normed,
-            scratch.inverse, ahead);
+  const auto* x = static_cast<const typename P::Stored*>(p.x) + token * p.dim;
+  normalise(x, rows, p.dim, p.eps, scratch.normed, scratch.inverse, ahead, scratch.mean);
+  if constexpr (P::kPaired) {
+    return scratch.products_of.each_normed(rows, p.dim, p.width, x, scratch.mean, scratch.inverse, p.weight,
+                                           scratch.products, ahead, body);
+  }
   scratch.products_of.multiply_panels(
       rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), p.weight, kPanel<T>, ahead,
       [&](ptrdiff_t) { return scratch.products; },
@@ -99,8 +104,12 @@ void project_backward(const Projection& p, ptrdiff_t first, ptrdiff_t last, void
             scratch.pieces.get(vector, token + r) * (s + z * s * (one - s)));
     });
     scratch.products_of.multiply(rows, p.width, p.dim, scratch.gradients, ld, p.turned, scratch.of_normed, ahead);
-    scratch.products_of.multiply_add_turned(rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), scratch.gradients,
-                                            dweight, ahead);
+    if constexpr (P::kPaired) {
+      scratch.products_of.multiply_add_rounded(rows, p.dim, p.width, scratch.normed, scratch.gradients, dweight, ahead);
+    } else {
+      scratch.products_of.multiply_add_turned(rows, p.dim, p.width, scratch.normed, padded<T>(p.dim), scratch.gradients,
+                                              dweight, ahead);
+    }
     normalise_backward(scratch.normed, scratch.of_normed, scratch.inverse, rows, p.dim,
                        static_cast<Stored*>(p.dx) + token * p.dim);
   }

@@ -43,10 +43,10 @@ constexpr int kRowVectors = 8;  // rows of as many vectors or fewer stay in regi
 constexpr int kRowsTogether = 4;
 constexpr int rows_together(int vectors) { return vectors > 0 && vectors <= 4 ? kRowsTogether : 1; }
 
-// (x - mean) / standard deviation of each row, to [rows][padded(width)]; the inverse of the latter to `inverse`.
-// Vectors: of a row; 0: any number, of one row.
+// (x - mean) / standard deviation of each row, to [rows][padded(width)]; the inverse of the latter to `inverse`, and
+// the former to `mean` if that is asked for. Vectors: of a row; 0: any number, of one row.
 template <typename T, int Vectors, int Rows, typename Stored>
-inline void normalise_together(const Stored* x, ptrdiff_t width, double eps, T* to, T* inverse) {
+inline void normalise_together(const Stored* x, ptrdiff_t width, double eps, T* to, T* inverse, T* mean_of) {
   using Vector = typename Lanes<T>::Vector;
   constexpr int lanes = Lanes<T>::count;
   const ptrdiff_t ld = Vectors > 0 ? Vectors * lanes : padded<T>(width);
@@ -78,6 +78,7 @@ inline void normalise_together(const Stored* x, ptrdiff_t width, double eps, T* 
 #pragma GCC unroll 4
   for (int r = 0; r < Rows; ++r) {
     const Vector mean = splat(totals[r] * share);
+    if (mean_of != nullptr) mean_of[r] = totals[r] * share;
     sums[r] = Vector{};
 #pragma GCC unroll 8
     for (ptrdiff_t i = 0; i < ld; i += lanes) {
@@ -97,28 +98,32 @@ inline void normalise_together(const Stored* x, ptrdiff_t width, double eps, T* 
 }
 
 template <typename T, int Vectors, typename Stored>
-void normalise_rows(const Stored* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse, Prefetch& ahead) {
+void normalise_rows(const Stored* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse, Prefetch& ahead,
+                    T* mean) {
   constexpr int together = rows_together(Vectors);
   const ptrdiff_t ld = padded<T>(width);
   int r = 0;
   for (; r + together <= rows; r += together) {
-    normalise_together<T, Vectors, together>(x + r * width, width, eps, to + r * ld, inverse + r);
+    normalise_together<T, Vectors, together>(x + r * width, width, eps, to + r * ld, inverse + r,
+                                             mean == nullptr ? nullptr : mean + r);
     ahead.step(together * Prefetch::kRowLines);
   }
   for (; r < rows; ++r) {
-    normalise_together<T, Vectors, 1>(x + r * width, width, eps, to + r * ld, inverse + r);
+    normalise_together<T, Vectors, 1>(x + r * width, width, eps, to + r * ld, inverse + r,
+                                      mean == nullptr ? nullptr : mean + r);
     ahead.step(Prefetch::kRowLines);
   }
 }
 
 template <int Vectors = kRowVectors, typename T, typename Stored>
-void normalise(const Stored* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse, Prefetch& ahead) {
+void normalise(const Stored* x, int rows, ptrdiff_t width, double eps, T* to, T* inverse, Prefetch& ahead,
+               T* mean = nullptr) {
   if constexpr (Vectors > 0) {
     if (padded<T>(width) != Vectors * Lanes<T>::count) {
-      return normalise<Vectors - 1>(x, rows, width, eps, to, inverse, ahead);
+      return normalise<Vectors - 1>(x, rows, width, eps, to, inverse, ahead, mean);
     }
   }
-  normalise_rows<T, Vectors>(x, rows, width, eps, to, inverse, ahead);
+  normalise_rows<T, Vectors>(x, rows, width, eps, to, inverse, ahead, mean);
 }
 
 // The gradient of x, to [rows][width], from that of the normalised rows; both are padded, `gradient` with zeros.

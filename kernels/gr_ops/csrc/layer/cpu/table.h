@@ -8,10 +8,12 @@
 namespace gr_ops::layer {
 namespace {
 
-template <class P>
+// Forward: how the gate's forward pass multiplies.
+template <class P, class Forward = P>
 Kernels kernels() {
-  return {&padded<typename P::Sum>, &P::packed_bytes, &P::pack, &projection_scratch<P>, &project<P>,
-          &project_backward<P>,     &gate_scratch<P>, &gate<P>, &gate_backward<P>};
+  return {&padded<typename P::Sum>, &P::packed_bytes,       &P::pack,         &Forward::packed_bytes,
+          &Forward::pack,           &projection_scratch<P>, &project<P>,      &project_backward<P>,
+          &gate_scratch<Forward>,   &gate<Forward>,         &gate_scratch<P>, &gate_backward<P>};
 }
 
 inline KernelSet by_vectors() {

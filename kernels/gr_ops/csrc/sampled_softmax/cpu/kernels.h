@@ -49,6 +49,7 @@ struct Kernels {
 
 struct KernelSet {
   static KernelSet baseline(), avx2(), avx512();  // hstu/cpu/chosen.h says which one is taken
+  static KernelSet avx512_bf16() { return avx512(); }
   static KernelSet amx() { return avx512(); }
 
   Kernels of_float, of_double;
