@@ -110,8 +110,8 @@ MUTANTS = [
         "rows_of_the_first_block",
         "wrong condition: the rows of the first block alone are normalised",
         PROJECTION,
-        COMPARISON,
-        WRONG,
+        "E-16",
+        "which nothing has written",
         (PROJECTION_KERNEL, "if (panel.first) {", "if (panel.first && panel.block.first == 0) {"),
     ),
     mutant(
