@@ -62,7 +62,7 @@ def _fingerprint() -> dict[str, str]:
     import torchrec
 
     digest = hashlib.sha256()
-    ours = [Path(__file__).with_name(name) for name in ("cases.py", "check.py", "ranks.py")]
+    ours = [Path(__file__).with_name(name) for name in ("cases.py", "check.py", "port.py", "ranks.py")]
     sources = [*Path(torchrec.__file__).parent.rglob("*.py"), *ours]
     folders = [Path(folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
     libraries = [folder / name for folder in folders for name in ("libascendcl.so", "libhccl.so", "libtwin_aten.so")]

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import re
 import signal
-import socket
 import sys
 import time
 import traceback
@@ -24,6 +23,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+
+from .port import reserved
 
 _FORK = multiprocessing.get_context("fork")
 # what gloo says on the ranks whose partner has gone
@@ -48,9 +49,20 @@ def run(
     kind: `npu` (rank r has npu:r) or `cpu`. RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT
     are set. What the ranks print is appended to `log`.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    with reserved() as port:
+        connections, processes = _start(function, arguments, kind, world, port, log)
+        try:
+            return _collect(connections, processes, time.monotonic() + seconds, seconds)
+        finally:
+            for process in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid or 0, signal.SIGKILL)
+                process.join()
+
+
+def _start(
+    function: Callable[..., Any], arguments: tuple[Any, ...], kind: str, world: int, port: int, log: Path
+) -> tuple[list[Connection], list[Any]]:
     sys.stdout.flush()
     sys.stderr.flush()
     connections, processes = [], []
@@ -70,13 +82,7 @@ def run(
         theirs.close()
         connections.append(ours)
         processes.append(process)
-    try:
-        return _collect(connections, processes, time.monotonic() + seconds, seconds)
-    finally:
-        for process in processes:
-            with suppress(ProcessLookupError):
-                os.kill(process.pid or 0, signal.SIGKILL)
-            process.join()
+    return connections, processes
 
 
 def _collect(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -30,6 +32,16 @@ def sums() -> dict[str, torch.Tensor]:
     return {"total": total, "half": half}
 
 
+def robbed() -> dict[str, torch.Tensor]:
+    """The same, where another program is after the port on which the ranks are to meet."""
+    with socket.socket() as thief:
+        if rank() == 0:
+            with suppress(OSError):
+                thief.bind(("", int(os.environ["MASTER_PORT"])))
+                thief.listen()
+        return sums()
+
+
 def raises() -> None:
     if rank() == 1:
         raise ValueError("on purpose")
@@ -48,8 +60,8 @@ def hangs() -> None:
 
 def main(folder: Path) -> None:
     said: dict[str, str] = {}
-    for function in (sums, raises, aborts, hangs):
-        result = run(function, kind="cpu", world=2, log=folder / "log", seconds=20 if function is sums else 4)
+    for function, seconds in ((sums, 20), (robbed, 20), (raises, 4), (aborts, 4), (hangs, 4)):
+        result = run(function, kind="cpu", world=2, log=folder / "log", seconds=seconds)
         said[function.__name__] = result.error if isinstance(result, Failed) else repr(result)
     case = Case("table_wise", "fused", "rowwise_adagrad", 2)
     right = check.check(case, "cpu", folder / "log")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 import forked_ranks
 import pytest
 import torch
+from grid.port import reserved
 from test_cpu_unchanged import assert_same
 
 RANKS = 2
@@ -40,26 +40,25 @@ def results(
 ) -> dict[str, list[object]]:
     """What each rank computed, by program. `late`: the group is not destroyed, and this rank ends after the other."""
     folder.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     path = os.pathsep.join([pythonpath, os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"}
-    env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(RANKS))
+    env.update(MASTER_ADDR="127.0.0.1", WORLD_SIZE=str(RANKS))
     if late is not None:
         env["LATE"] = str(late)
     if "TWIN_LIB64" in os.environ:
         env["LD_LIBRARY_PATH"] = f"{os.environ['TWIN_LIB64']}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     logs = [folder / f"rank{rank}.log" for rank in range(RANKS)]
     argv = [str(PROGRAM), kind, str(folder), *names]
-    processes = forked_ranks.start("torch", argv, env, [{"RANK": str(n)} for n in range(RANKS)], logs)
-    deadline = time.monotonic() + TIME_LIMIT
-    for process in processes:
-        try:
-            process.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    with reserved() as port:
+        env["MASTER_PORT"] = str(port)
+        processes = forked_ranks.start("torch", argv, env, [{"RANK": str(n)} for n in range(RANKS)], logs)
+        deadline = time.monotonic() + TIME_LIMIT
+        for process in processes:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
     said = "\n".join(log.read_text()[-4000:] for log in logs)
     assert [process.returncode for process in processes] == [0] * RANKS, said
     return {name: [torch.load(folder / f"{name}.{rank}.pt") for rank in range(RANKS)] for name in names}

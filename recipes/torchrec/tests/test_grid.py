@@ -45,6 +45,9 @@ def test_the_dozen_meets_everything() -> None:
     assert {case.kernel for case in full()} == set(KERNELS)
 
 
+SUMS = "[{'total': tensor([3.]), 'half': tensor([3.])}, {'total': tensor([3.]), 'half': tensor([3.])}]"
+
+
 @pytest.fixture(scope="module")
 def faults(patched: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("faults")
@@ -58,7 +61,8 @@ def faults(patched: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 @pytest.mark.parametrize(
     ("what", "text"),
     [
-        ("sums", "[{'total': tensor([3.]), 'half': tensor([3.])}, {'total': tensor([3.]), 'half': tensor([3.])}]"),
+        ("sums", SUMS),
+        ("robbed", SUMS),
         ("raises", "ValueError: on purpose"),
         ("aborts", "the process ended with SIGABRT"),
         ("hangs", "no answer from ranks [0, 1] within 4 s"),

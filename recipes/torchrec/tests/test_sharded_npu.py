@@ -6,7 +6,6 @@ The sharded program divides gradients by the number of ranks, so the reference t
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ import forked_ranks
 import pytest
 import sharded_training as program
 import torch
+from grid.port import reserved
 from sharded_training import Case
 from torch import Tensor, nn
 
@@ -72,11 +72,8 @@ def start(
     kind: str, cases: list[Case], pythonpath: str, folder: Path, file: str = program.__file__
 ) -> dict[Case, dict[str, object] | str]:
     """Trains all cases in one start of the two processes; a case that has no result gets what the processes said."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{pythonpath}:{os.environ.get('PYTHONPATH', '')}"}
-    env.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), WORLD_SIZE=str(program.RANKS))
+    env.update(MASTER_ADDR="127.0.0.1", WORLD_SIZE=str(program.RANKS))
     if kind == "npu":
         env["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"
         if "TWIN_LIB64" in os.environ:
@@ -84,15 +81,17 @@ def start(
     argv = [file, kind, str(folder), *(case.name for case in cases)]
     logs = [folder / f"rank{rank}.log" for rank in range(program.RANKS)]
     ranked = [{"RANK": str(rank)} for rank in range(program.RANKS)]
-    processes = forked_ranks.start("torch,torchrec", argv, env, ranked, logs)
-    deadline = time.monotonic() + TIME_LIMIT
-    codes = []
-    for process in processes:
-        try:
-            codes.append(process.wait(max(0.1, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            codes.append(process.wait())
+    with reserved() as port:
+        env["MASTER_PORT"] = str(port)
+        processes = forked_ranks.start("torch,torchrec", argv, env, ranked, logs)
+        deadline = time.monotonic() + TIME_LIMIT
+        codes = []
+        for process in processes:
+            try:
+                codes.append(process.wait(max(0.1, deadline - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                codes.append(process.wait())
     said = f"the processes ended with {codes}\n" + "\n".join(log.read_text()[-4000:] for log in logs)
     results: dict[Case, dict[str, object] | str] = {}
     for case in cases:
