@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,13 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs/generated"
 sys.path.insert(0, str(ROOT / "twin/python"))
 from ascend_twin.conformance import cases, reasons, recommender, report, tally  # noqa: E402
+from ascend_twin.conformance.outcome import Outcome  # noqa: E402
 
 pytestmark = pytest.mark.twin
 IN_PLACE = ("eq", "expm1", "floor_divide", "nn.functional.embedding_bag", "nn.functional.glu", "trunc", "xlogy")
 PARTS = 12  # of the operators; each run takes one by chance, two samples at two data types each
 PART = int(os.environ.get("GRSTACK_PART") or random.SystemRandom().randrange(PARTS)) % PARTS
 SAMPLE = ("--every", str(PARTS), "--first", str(PART))
-# How reasons begin by which the results of device and CPU are both right and differ in a last bit. Which samples are
-# close enough is a matter of the processor that computed the CPU's. programs/rounding.py holds both to float64.
-ROUNDINGS = (
-    "statistics in float32, ",
-    "computed in float32 and rounded once: ",
-    "another order of additions: ",
-    "torch_npu multiplies by the matrix of a transform, in float32: ",
-)
 
 
 def conformance(library_dir: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -60,43 +53,40 @@ Table = dict[tuple[str, str], tally.Row]
 
 
 def worse(rows: list[tally.Row], committed: Table) -> list[tally.Row]:
-    """Those with a failing sample whose cause the committed table has not for that operator and type, and which no
-    listed rounding excuses.
+    """Those with a failing sample whose cause, other than a rounding, the committed table has not for that operator and
+    type.
     """
-    return [row for row in rows if set(row.causes) - set(committed[row.op, row.dtype].causes) - rounded(row)]
+    return [row for row in rows if set(row.causes) - set(committed[row.op, row.dtype].causes) - {reasons.ROUNDING}]
 
 
 def fewer(rows: list[tally.Row], committed: Table) -> list[tally.Row]:
-    """Those with other samples than the committed table has, or with more that fail by a cause other than a listed
-    rounding.
-    """
+    """Those with other samples than the committed table has, or with more that fail by a cause but rounding."""
 
     def falls_short(row: tally.Row) -> bool:
-        old, excused = committed[row.op, row.dtype], rounded(row)
-        more = (cause for cause, count in row.causes.items() if count > old.causes[cause])
-        return row.samples != old.samples or not excused.issuperset(more)
+        old = committed[row.op, row.dtype]
+        more = {cause for cause, count in row.causes.items() if count > old.causes[cause]}
+        return row.samples != old.samples or not more <= {reasons.ROUNDING}
 
     return [row for row in rows if falls_short(row)]
 
 
-def rounded(row: tally.Row) -> set[str]:
-    """The cause of the failing samples that a listed rounding explains; none where an error of that cause is another's,
-    since then their numbers cannot be told apart.
-    """
-    checks = " ".join(sorted(check for check, count in row.failed.items() if count))
-    found = [reasons.explain(row.op, row.dtype, error, checks) for error in row.errors]
-    excused = {cause for cause, why in found if why.startswith(ROUNDINGS)}
-    return excused - {cause for cause, why in found if not why.startswith(ROUNDINGS)}
-
-
 CLOSE, REFUSED = "Tensor-likes are not close!", "call aclnnMatmul failed, error code is 161002"
+EMPTY = "cannot reshape tensor of 0 elements"
 NORM, NORMED = "nn.functional.layer_norm", "float16"
+Failed = dict[str, str]  # what a sample fails by: check -> error
 
 
-def row(op: str, *failed_by: str, dtype: str = "float32", errors: Collection[str] = ()) -> tally.Row:
+def row(op: str, *failed_by: str, dtype: str = "float32") -> tally.Row:
     passed, failed = 2 - len(failed_by), Counter(forward=len(failed_by))
-    causes = Counter(failed_by)
-    return tally.Row(op, dtype, samples=2, passed=passed, failed=failed, causes=causes, errors=Counter(errors))
+    return tally.Row(op, dtype, samples=2, passed=passed, failed=failed, causes=Counter(failed_by))
+
+
+def counted(op: str, dtype: str, *samples: Failed) -> tally.Row:
+    """As the run counts samples and their causes."""
+    found = tally.Row(op, dtype)
+    for failed in samples:
+        found.add(Outcome(("forward", "backward", "strided"), tuple(failed.items())))
+    return found
 
 
 def test_a_new_cause_is_worse_and_a_known_one_is_not() -> None:
@@ -108,36 +98,55 @@ def test_a_new_cause_is_worse_and_a_known_one_is_not() -> None:
 
 @pytest.mark.parametrize("told", [worse, fewer])
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_what_a_listed_rounding_fails_may_be_more_or_less(told: Callable[..., list[tally.Row]], before: int) -> None:
-    known = {(op, dtype): row(op, dtype=dtype) for op in ("add", NORM) for dtype in ("float32", NORMED, "int64")}
-    known[NORM, NORMED] = row(NORM, *["device"] * before, dtype=NORMED, errors=[CLOSE])
+def test_what_a_rounding_fails_may_be_more_or_less(told: Callable[..., list[tally.Row]], before: int) -> None:
+    def rounded(times: int, op: str, dtype: str) -> tally.Row:
+        return counted(op, dtype, *[{"strided": CLOSE}] * times, *[{}] * (2 - times))
+
+    names = [(NORM, NORMED), ("matmul", "float32"), ("matmul", NORMED)]
+    known = {name: rounded(before, *name) for name in names}
+    passing = [("add", "float32"), ("add", NORMED), (NORM, "float32"), ("matmul", "int64")]
+    known |= {name: counted(*name, {}, {}) for name in passing}
     for now in range(3):
-        assert told([row(NORM, *["device"] * now, dtype=NORMED, errors=[CLOSE])], known) == []
-    for one in (
-        row(NORM, "twin", dtype=NORMED, errors=["float32 instead of float16"]),
-        row(NORM, "device", "twin", dtype=NORMED, errors=[CLOSE, "float32 instead of float16"]),
-        row(NORM, "twin", errors=[CLOSE]),  # in float32, where no rounding is listed
-        row("add", "twin", dtype=NORMED, errors=[CLOSE]),
-    ):
+        assert told([rounded(now, *name) for name in names], known) == []
+    others = [
+        counted(NORM, NORMED, {"forward": "float32 instead of float16"}, {}),
+        counted(NORM, NORMED, {"forward": CLOSE}, {"forward": "float32 instead of float16"}),
+        counted(NORM, NORMED, {"forward": CLOSE, "strided": "float32 instead of float16"}, {}),
+        counted("matmul", "float32", {"backward": CLOSE}, {}),
+        counted("matmul", "float32", {"strided": CLOSE, "backward": CLOSE}, {}),
+        counted("matmul", "float32", {"strided": CLOSE}, {"forward": EMPTY}),
+        *(counted(*name, {"forward": CLOSE}, {}) for name in passing),  # no rounding is known there
+    ]
+    for one in others:
         assert told([one], known) == [one]
 
 
+def test_a_sample_is_a_rounding_where_it_fails_by_nothing_else() -> None:
+    for failed, cause in (
+        ({"forward": CLOSE, "strided": CLOSE}, reasons.ROUNDING),
+        ({"strided": CLOSE, "backward": CLOSE}, reasons.WHEEL),  # a gradient is none
+        ({"strided": CLOSE, "backward": EMPTY}, reasons.WHEEL),
+        ({"strided": CLOSE, "backward": "new"}, reasons.TWIN),
+    ):
+        assert counted("matmul", "float32", failed).causes == {cause: 1}
+
+
 def test_of_a_cause_that_is_no_rounding_no_more_samples_may_fail() -> None:
-    known = {(op, "int64"): row(op, "device", dtype="int64", errors=[REFUSED]) for op in ("mm", "bmm")}
-    same, more = known["mm", "int64"], row("bmm", "device", "device", dtype="int64", errors=[REFUSED])
-    assert fewer([same, more, row("mm", dtype="int64")], known) == [more]
-    assert fewer([tally.Row("mm", "int64", samples=1, passed=1)], known) != []
+    refused = {"forward": REFUSED}
+    known = {(op, "int64"): counted(op, "int64", refused, {}) for op in ("mm", "bmm")}
+    same, more = known["mm", "int64"], counted("bmm", "int64", refused, refused)
+    assert fewer([same, more, counted("mm", "int64", {}, {})], known) == [more]
+    assert fewer([counted("mm", "int64", {})], known) != []
 
 
-def test_roundings_are_those_of_the_reasons_and_measured() -> None:
-    """Each is a reason, each reason that is held to float64 is listed, and so is each recommender's operator."""
-    listed = [rule for rule in reasons.RULES if rule.text.startswith(ROUNDINGS)]
-    assert all(any(rule.text.startswith(start) for rule in listed) for start in ROUNDINGS)
-    assert listed == [rule for rule in reasons.RULES if "programs/rounding.py" in rule.text]
+def test_roundings_are_measured() -> None:
+    """A reason that is held to float64 is a rounding, and no other; so is each recommender's operator."""
+    listed = [rule for rule in reasons.RULES if rule.cause == reasons.ROUNDING]
+    assert listed and listed == [rule for rule in reasons.RULES if "programs/rounding.py" in rule.text]
     assert {rule.error for rule in listed} == {"not close"}
     program = (Path(__file__).parent / "programs/rounding.py").read_text()
     operators = [op for op in recommender.OPERATORS if any(re.fullmatch(rule.operator, op) for rule in listed)]
-    assert operators and all(f'"{op}": ' in program for op in operators)
+    assert "matmul" in operators and all(f'"{op}"' in program for op in operators)
 
 
 def rows_of(results: Path) -> list[str]:

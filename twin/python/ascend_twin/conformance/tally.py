@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .outcome import Outcome
-from .reasons import CAUSES, TWIN, explain
+from .reasons import CAUSES, ROUNDING, TWIN, explain
 
 CHECKS = ("forward", "backward", "strided", "in place", "out")
 
@@ -48,9 +48,9 @@ class Row:
                 self.errors[error] += 1
 
     def _cause(self, outcome: Outcome) -> str:
-        """The twin's, where one of its checks fails by the twin."""
+        """The twin's, where one of its checks fails by the twin; rounding, where none fails by anything else."""
         causes = [explain(self.op, self.dtype, error, check)[0] for check, error in outcome.failed]
-        return TWIN if TWIN in causes else causes[0]
+        return min(causes, key=lambda cause: (cause != TWIN, cause == ROUNDING))
 
     def error(self) -> str:
         """The commonest error, or nothing."""
