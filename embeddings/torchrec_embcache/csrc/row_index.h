@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "index_run.h"
@@ -34,15 +36,23 @@ class RowIndex {
   // Appends the entries of hash(0), ..., hash(count - 1). May read the disk.
   template <typename Hash>
   void find(int64_t count, const Hash& hash, IoPool& pool, std::vector<Hit>& hits) const {
-    constexpr int64_t kAhead = 8;
+    constexpr int64_t kTogether = 16;  // whose lines are fetched one right after the other, a block and two ahead
+    std::vector<uint64_t> hashes(static_cast<size_t>(count));
     std::vector<Probe> probes;
-    for (int64_t i = 0; i < count; ++i) {
-      if (i + 2 * kAhead < count) active_.prefetch_partition(hash(i + 2 * kAhead));
-      if (i + kAhead < count) active_.prefetch(hash(i + kAhead));
-      const uint64_t value = hash(i);
-      find_in_memory(value, [&](uint32_t row) { hits.push_back({row, i}); });
-      const IndexRun* run = run_of(value);
-      if (run != nullptr && run->may_have(value)) probes.push_back({value, i});
+    for (int64_t first = -2 * kTogether; first < count; first += kTogether) {
+      const auto block = [&](int64_t ahead) {
+        return std::make_pair(std::clamp<int64_t>(first + ahead * kTogether, 0, count),
+                              std::clamp<int64_t>(first + (ahead + 1) * kTogether, 0, count));
+      };
+      for (auto [i, end] = block(2); i < end; ++i) active_.prefetch_partition(hashes[i] = hash(i));
+      for (auto [i, end] = block(1); i < end; ++i) active_.prefetch(hashes[i]);
+      for (auto [i, end] = block(0); i < end; ++i) {
+        const uint64_t value = hashes[i];
+        const int64_t position = i;
+        find_in_memory(value, [&](uint32_t row) { hits.push_back({row, position}); });
+        const IndexRun* run = run_of(value);
+        if (run != nullptr && run->may_have(value)) probes.push_back({value, position});
+      }
     }
     if (!probes.empty()) find_in_runs(probes, pool, hits);
   }

@@ -11,7 +11,9 @@ namespace {
 constexpr int64_t kGapBytes = 2 * 1024;     // reading on is cheaper than another call
 constexpr int64_t kReadBytes = 256 * 1024;  // of one call
 constexpr int64_t kShare = 64;              // rows that are worth another thread
-constexpr int64_t kAhead = 16;              // rows between the fetch of their lines and their copy
+// Rows whose lines are fetched one right after the other: each may wait for the address of its page, and those of
+// neighbours wait together. So many are on their way at least, twice as many at most.
+constexpr int64_t kTogether = 16;
 constexpr int64_t kScanBytes = 1024 * 1024;
 
 }  // namespace
@@ -44,11 +46,14 @@ void RowStore::fetch(const Slabs& slabs, std::vector<Wanted>& wanted, bool whole
       const Slab& slab = *slabs[slot_of(k)];
       slab.mapped().prefetch(static_cast<size_t>(needed), slab.offset(record_of(k)));
     };
-    for (int64_t k = begin; k < std::min(end, begin + kAhead); ++k) prefetch(k);
+    int64_t fetched = begin;
     for (int64_t first = begin; first < end;) {
+      fetched = std::max(fetched, first);
+      if (fetched - first < kTogether) {
+        for (const int64_t stop = std::min(end, fetched + kTogether); fetched < stop; ++fetched) prefetch(fetched);
+      }
       const Slab& slab = *slabs[slot_of(first)];
       const int64_t start = slab.offset(record_of(first));
-      if (first + kAhead < end) prefetch(first + kAhead);
       if (slab.mapped().read_at(buffer.get(), static_cast<size_t>(needed), start)) {
         bytes_read += needed;
         visit(wanted[first], slab, record_of(first), buffer.get());

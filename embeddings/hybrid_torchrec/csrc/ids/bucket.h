@@ -176,9 +176,8 @@ class IdMap::Buckets {
 
   // Calls found(bucket, entry) where the id is; returns whether it is.
   template <typename Found>
-  bool locate(int64_t id, Found found) const {
-    const size_t first = home(id);
-    size_t bucket = first;
+  bool locate(int64_t id, size_t home, Found found) const {
+    size_t bucket = home;
     do {
       const Bucket& here = (*this)[bucket];
       const uint32_t matches = here.matches(id, here.meta);
@@ -188,16 +187,16 @@ class IdMap::Buckets {
       }
       if ((here.meta & Bucket::kPassedMask) == 0) return false;
       bucket = next(bucket);
-    } while (bucket != first);
+    } while (bucket != home);
     return false;
   }
 
-  Slot erase(int64_t id) {
+  Slot erase(int64_t id, size_t home) {
     Slot slot = kAbsent;
-    locate(id, [&](size_t bucket, uint32_t entry) {
+    locate(id, home, [&](size_t bucket, uint32_t entry) {
       slot = (*this)[bucket].slots[entry];
       (*this)[bucket].remove(1u << entry);
-      for (size_t b = home(id); b != bucket; b = next(b)) (*this)[b].unpass();
+      for (size_t b = home; b != bucket; b = next(b)) (*this)[b].unpass();
     });
     return slot;
   }

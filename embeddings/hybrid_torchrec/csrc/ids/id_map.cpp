@@ -161,27 +161,31 @@ void IdMap::assign(int64_t id, Slot slot) {
   const auto set = [slot](const Buckets& buckets) {
     return [slot, &buckets](size_t bucket, uint32_t entry) { buckets[bucket].set_slot(entry, slot); };
   };
-  if (!current_->locate(id, set(*current_)) && old_) old_->locate(id, set(*old_));
+  if (!current_->locate(id, current_->home(id), set(*current_)) && old_) old_->locate(id, old_->home(id), set(*old_));
 }
 
 IdMap::Slot IdMap::erase(int64_t id) {
-  Slot slot = current_->erase(id);
-  if (slot == kAbsent && old_) slot = old_->erase(id);
-  if (slot != kAbsent) --size_;
-  return slot;
+  int64_t slot;
+  erase(&id, 1, &slot);
+  return slot < 0 ? kAbsent : static_cast<Slot>(slot);
 }
 
 void IdMap::erase(const int64_t* ids, size_t count, int64_t* slots) {
+  uint64_t hashes[kAhead];
+  // What it writes is used: a function that does nothing but fetch lines is one without effect to compilers, and goes.
   const auto fetch = [&](size_t i) {
-    const uint64_t hash = Buckets::hash(ids[i]);
+    const uint64_t hash = hashes[i % kAhead] = Buckets::hash(ids[i]);
     current_->prefetch(current_->home_of(hash));
     if (old_) old_->prefetch(old_->home_of(hash));
   };
   for (size_t i = 0; i < std::min(count, kAhead); ++i) fetch(i);
   for (size_t i = 0; i < count; ++i) {
+    const uint64_t hash = hashes[i % kAhead];
     if (i + kAhead < count) fetch(i + kAhead);
-    if (i + kNear < count) current_->prefetch_beyond(current_->home(ids[i + kNear]));
-    const Slot slot = erase(ids[i]);
+    if (i + kNear < count) current_->prefetch_beyond(current_->home_of(hashes[(i + kNear) % kAhead]));
+    Slot slot = current_->erase(ids[i], current_->home_of(hash));
+    if (slot == kAbsent && old_) slot = old_->erase(ids[i], old_->home_of(hash));
+    if (slot != kAbsent) --size_;
     slots[i] = slot == kAbsent ? -1 : static_cast<int64_t>(slot);
   }
 }
