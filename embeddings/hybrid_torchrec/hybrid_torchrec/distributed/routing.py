@@ -46,11 +46,12 @@ def make_route(
 ) -> Route:
     """distinct: of the table of each shard. groups: numbers of the shards of each group, ascending."""
     sizes = [part.ids.numel() for part in distinct]
-    owner_M = torch.cat([shard.owner(part.ids) for shard, part in zip(shards, distinct)])
-    shard_M = owner_M.new_tensor(range(len(shards))).repeat_interleave(
-        owner_M.new_tensor(sizes), output_size=sum(sizes)
-    )
-    block_M = owner_M * len(shards) + shard_M
+    block_M = _joined([shard.owner(part.ids) for shard, part in zip(shards, distinct)])
+    if len(shards) > 1:
+        shard_M = block_M.new_tensor(range(len(shards))).repeat_interleave(
+            block_M.new_tensor(sizes), output_size=sum(sizes)
+        )
+        block_M = block_M * len(shards) + shard_M
     order_M, sent_at_M, counts = _by_block(block_M, ranks * len(shards))
     counts = counts.view(ranks, len(shards))
     if len(groups) > 1:
@@ -62,11 +63,15 @@ def make_route(
             shift[:, index] = block_starts(counts[:, index].flatten()).view(ranks, -1) - starts[:, index]
         sent_at_M = sent_at_M + shift.flatten()[block_M]
     return Route(
-        ids=torch.cat([part.ids for part in distinct]).index_select(0, order_M),
-        occurrences=torch.cat([part.counts for part in distinct]).index_select(0, order_M),
+        ids=_joined([part.ids for part in distinct]).index_select(0, order_M),
+        occurrences=_joined([part.counts for part in distinct]).index_select(0, order_M),
         counts=counts,
         rows=list(sent_at_M.split(sizes)),
     )
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
 
 
 def _by_block(block_M: Tensor, blocks: int) -> tuple[Tensor, Tensor, Tensor]:
