@@ -30,6 +30,10 @@ Arena::Arena(size_t reserve, Pages pages) : pages_(pages) {
   reserve = round_up(std::max(reserve, kPage), kHugePage);
   if (pages_ != Pages::kFresh) mapping_ = MappingPool::instance().take(reserve);
   if (mapping_.data == nullptr) mapping_ = reserve_addresses(reserve);
+  if (pages_ == Pages::kRenewed && mapping_.usable > 0) {
+    if (madvise(data(), mapping_.usable, MADV_DONTNEED) != 0) std::memset(data(), 0, mapping_.usable);  // locked pages
+    mapping_.populated = 0;
+  }
 }
 
 Arena::~Arena() {
@@ -45,7 +49,7 @@ void Arena::grow(size_t bytes) {
   bytes = round_up(bytes, kPage);
   const size_t there = std::min(bytes, mapping_.usable);
   if (there > size_) {  // of the pool's
-    MappingPool::instance().use(there - size_);
+    MappingPool::instance().use(mapping_, there - size_);
     if (pages_ == Pages::kCleared) {
       std::memset(data() + size_, 0, there - size_);
       if (size_ <= mapping_.populated) mapping_.populated = std::max(mapping_.populated, there);

@@ -16,6 +16,7 @@ class Arena {
   // Where pages come from, and what is in them.
   enum class Pages {
     kFresh,    // from the system, which clears each when it is first touched: growth itself takes no time
+    kRenewed,  // the same, in a mapping of the pool if it has one: its pages go, and as many are there at once
     kCleared,  // from the pool of mappings, if it has some, then cleared by grow(), else as kFresh
     kAny,      // the same, uncleared
   };

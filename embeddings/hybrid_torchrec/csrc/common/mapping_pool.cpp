@@ -13,40 +13,68 @@ MappingPool& MappingPool::instance() {
 }
 
 MappingPool::~MappingPool() {
-  for (const Mapping& mapping : kept_) munmap(mapping.data, mapping.reserved);
+  for (const auto* mappings : {&kept_, &borrowed_}) {
+    for (const Mapping& mapping : *mappings) munmap(mapping.data, mapping.reserved);
+  }
 }
 
 Mapping MappingPool::take(size_t reserved) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto last =
-      std::find_if(kept_.rbegin(), kept_.rend(), [=](const Mapping& kept) { return kept.reserved == reserved; });
-  if (last == kept_.rend()) return {};
-  const Mapping taken = *last;
-  kept_.erase(std::next(last).base());
-  return taken;
+  for (auto* mappings : {&kept_, &borrowed_}) {
+    const auto last = std::find_if(mappings->rbegin(), mappings->rend(),
+                                   [=](const Mapping& mapping) { return mapping.reserved == reserved; });
+    if (last == mappings->rend()) continue;
+    const Mapping taken = *last;
+    mappings->erase(std::next(last).base());
+    return taken;
+  }
+  return {};
 }
 
-void MappingPool::use(size_t bytes) {
+void MappingPool::use(const Mapping& mapping, size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  idle_ -= bytes;
+  (mapping.lent ? lent_ : idle_) -= bytes;
 }
 
-void MappingPool::give(const Mapping& mapping, size_t used) {
+void MappingPool::give(Mapping mapping, size_t used) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  kept_.push_back(mapping);
+  if (mapping.lent) {  // what was not used may still have pages
+    lent_ -= mapping.usable - used;
+    idle_ += mapping.usable - used;
+    mapping.lent = false;
+  }
   idle_ += used;
-  const auto drop = [this](std::deque<Mapping>::iterator place) {
+  kept_.push_back(mapping);
+  if (mapping.usable > kLargest) retire(std::prev(kept_.end()));
+  while (idle_ > kMost && !kept_.empty()) retire(kept_.begin());
+  while (lent_ > kMostLent && !borrowed_.empty()) {
+    munmap(borrowed_.front().data, borrowed_.front().reserved);
+    lent_ -= borrowed_.front().usable;
+    borrowed_.pop_front();
+  }
+}
+
+void MappingPool::retire(Place place) {
+  idle_ -= place->usable;
+  if (place->usable >= kLeastLent && madvise(place->data, place->usable, MADV_FREE) == 0) {
+    lent_ += place->usable;
+    borrowed_.push_back(*place);
+    borrowed_.back().lent = true;
+    borrowed_.back().populated = 0;
+  } else {
     munmap(place->data, place->reserved);
-    idle_ -= place->usable;
-    kept_.erase(place);
-  };
-  if (mapping.usable > kLargest) drop(std::prev(kept_.end()));
-  while (idle_ > kMost && !kept_.empty()) drop(kept_.begin());
+  }
+  kept_.erase(place);
 }
 
 size_t MappingPool::idle() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return idle_;
+}
+
+size_t MappingPool::lent() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return lent_;
 }
 
 }  // namespace hybrid_torchrec

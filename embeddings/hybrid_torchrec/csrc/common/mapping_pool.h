@@ -13,15 +13,22 @@ struct Mapping {
   size_t reserved = 0;
   size_t usable = 0;
   size_t populated = 0;
+  bool lent = false;  // the system may take pages of it that were not written since
 };
 
 // Mappings of arenas that are gone, for later ones: to take pages from the system, a fault and a clearing for each, and
 // to give them back costs more than to fill an array with ids. As malloc does, it keeps no mapping of more than 32 MiB,
 // and 64 MiB in all, with what arenas hold of mappings from here and have no use for yet; the oldest go first.
+//
+// A large one that goes is lent to the system (MADV_FREE), which takes its pages when memory is short; till then they
+// come back without a fault. To give them back at once costs more than that on a virtual machine, whose host takes what
+// is free for a second or two: 2 ms for each huge page to have it again, against 0.1 ms for one that was just freed.
 class MappingPool {
  public:
   static constexpr size_t kLargest = size_t{32} << 20;
   static constexpr size_t kMost = size_t{64} << 20;
+  static constexpr size_t kMostLent = size_t{1} << 30;
+  static constexpr size_t kLeastLent = size_t{2} << 20;  // of a mapping: the system has a limit of their number
 
   // The process's.
   static MappingPool& instance();
@@ -30,17 +37,24 @@ class MappingPool {
 
   // The one that was kept last of those of exactly so many addresses; else one without memory. Its bytes are any.
   Mapping take(size_t reserved);
-  // Whoever took a mapping uses so many more of its bytes.
-  void use(size_t bytes);
+  // Whoever took the mapping uses so many more of its bytes.
+  void use(const Mapping& mapping, size_t bytes);
   // The mapping is not needed any more; so many of its bytes were in use.
-  void give(const Mapping& mapping, size_t used);
-  // Bytes that nobody uses.
+  void give(Mapping mapping, size_t used);
+  // Bytes that nobody uses: those that are kept, and those that are lent.
   size_t idle() const;
+  size_t lent() const;
 
  private:
+  using Place = std::deque<Mapping>::iterator;
+  // The mapping goes.
+  void retire(Place place);
+
   mutable std::mutex mutex_;
-  std::deque<Mapping> kept_;  // the oldest first
+  std::deque<Mapping> kept_;      // the oldest first
+  std::deque<Mapping> borrowed_;  // by the system
   size_t idle_ = 0;
+  size_t lent_ = 0;
 };
 
 }  // namespace hybrid_torchrec

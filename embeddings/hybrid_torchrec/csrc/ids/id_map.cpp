@@ -222,7 +222,7 @@ size_t IdMap::wider(size_t entries) const {
 void IdMap::start_growth(size_t entries) {
   const size_t count = wider(entries);
   const bool little = count * sizeof(Bucket) <= kClearedAtOnce;
-  auto next = std::make_shared<Buckets>(count, little ? Arena::Pages::kCleared : Arena::Pages::kFresh);
+  auto next = std::make_shared<Buckets>(count, little ? Arena::Pages::kCleared : Arena::Pages::kRenewed);
   old_ = std::exchange(current_, std::move(next));
   next_to_move_ = 0;
   publish(current_, old_);

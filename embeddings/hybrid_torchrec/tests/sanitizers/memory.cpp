@@ -1,7 +1,12 @@
 // Arenas that take the memory of those that are gone: what is in it, and how much of it is kept.
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,6 +20,7 @@ namespace {
 constexpr size_t kMega = size_t{1} << 20;
 
 size_t idle() { return MappingPool::instance().idle(); }
+size_t lent() { return MappingPool::instance().lent(); }
 
 void fill(const Arena& arena) { std::memset(arena.data(), 0xa5, arena.size()); }
 
@@ -98,6 +104,63 @@ void little_is_kept() {
   }
 }
 
+// Whether all pages of the bytes are in memory.
+bool resident(const char* data, size_t bytes) {
+  std::vector<unsigned char> pages(bytes / 4096);
+  CHECK(mincore(const_cast<char*>(data), bytes, pages.data()) == 0);
+  return std::all_of(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1u) != 0; });
+}
+
+// Bytes that the system may take, as it says itself.
+size_t lazily_freed() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  std::string word;
+  while (file >> word && word != "LazyFree:") continue;
+  size_t kilobytes = 0;
+  CHECK(file >> kilobytes);
+  return kilobytes << 10;
+}
+
+void large_memory_is_lent() {
+  constexpr size_t kBytes = MappingPool::kLargest + 2 * kMega;
+  const size_t before = idle();
+  const size_t lent_before = lent();
+  leave_filled(256 * kMega, kBytes);
+  CHECK(idle() == before && lent() == lent_before + kBytes && lazily_freed() > kBytes / 2);
+  {
+    Arena arena(256 * kMega, Arena::Pages::kAny);
+    arena.grow(kMega);
+    CHECK(lent() == lent_before + kBytes - kMega);
+    // What the system took of it since is zero, what it left is as it was.
+    CHECK(all(arena, 0, 4096, 0xa5) || all(arena, 0, 4096, 0));
+    fill(arena);
+    arena.populate(0, kMega);
+    CHECK(resident(arena.data(), kMega) && all(arena, 0, kMega, 0xa5));
+  }
+  CHECK(idle() == before && lent() == lent_before + kBytes);
+  {
+    Arena arena(256 * kMega, Arena::Pages::kCleared);
+    arena.grow(kBytes + kMega);  // past what was lent
+    CHECK(lent() == lent_before && all(arena, 0, kBytes + kMega, 0));
+    fill(arena);
+  }
+  {
+    Arena arena(256 * kMega, Arena::Pages::kRenewed);
+    CHECK(!resident(arena.data(), kMega));
+    arena.grow(kBytes);
+    CHECK(all(arena, 0, kBytes, 0));
+  }
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::unique_ptr<Arena>> arenas;
+    for (int i = 0; i < 10; ++i) {
+      arenas.push_back(std::make_unique<Arena>(1024 * kMega, Arena::Pages::kRenewed));
+      arenas.back()->grow(128 * kMega);
+    }
+    arenas.clear();
+    CHECK(lent() <= MappingPool::kMostLent && lent() > MappingPool::kMostLent / 2);
+  }
+}
+
 void from_threads() {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -121,5 +184,6 @@ int main() {
   uncleared_memory_is_as_it_was();
   other_reservations_are_left();
   little_is_kept();
+  large_memory_is_lent();
   from_threads();
 }
