@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 
 #include "common/arena.h"
@@ -127,6 +128,7 @@ class HashIndex : public torch::CustomClassHolder {
                                            int64_t sightings, double probability, int64_t seed) {
     const at::Tensor given = checked_ids(ids, "ids");
     const at::Tensor found = checked_ids(slots, "slots");
+    if (all_have_slots(found)) return {long_tensor({}), long_tensor({})};
     const std::lock_guard<std::mutex> lock(writing_);
     const auto admitted =
         index_.admit(given.const_data_ptr<int64_t>(), found.const_data_ptr<int64_t>(),
@@ -145,8 +147,10 @@ class HashIndex : public torch::CustomClassHolder {
     return slots;
   }
 
+  // The given slots themselves where none is negative.
   at::Tensor resolve(const at::Tensor& ids, const at::Tensor& slots) const {
     const at::Tensor given = checked_ids(ids, "ids");
+    if (all_have_slots(checked_ids(slots, "slots"))) return slots;
     at::Tensor result = checked_ids(slots, "slots").clone();
     int64_t* to = result.mutable_data_ptr<int64_t>();
     at::parallel_for(0, given.numel(), kGrain, [&](int64_t first, int64_t end) {
@@ -292,6 +296,10 @@ class HashIndex : public torch::CustomClassHolder {
     TORCH_CHECK(shows.numel() == count && clicks.numel() == count && last.numel() == count, what,
                 ": rows, shows, clicks and last_step differ in length");
     return {shows.to(at::kFloat).contiguous(), clicks.to(at::kFloat).contiguous(), checked_ids(last, "last_step")};
+  }
+
+  static bool all_have_slots(const at::Tensor& slots) {
+    return row_kernels().valid(slots.const_data_ptr<int64_t>(), slots.numel(), INT64_MAX);
   }
 
   at::Tensor checked_slots(const at::Tensor& given) const {

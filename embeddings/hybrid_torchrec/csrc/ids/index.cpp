@@ -59,11 +59,11 @@ int64_t Index::touch(const int64_t* slots, size_t count, int64_t step, double de
     if (slots[i] <= 0) continue;
     if (parts > 1 && static_cast<size_t>(slots[i]) / 4 % parts != part) continue;  // four in a cache line
     RowStats& row = rows[slots[i]];
-    if (row.last_step < step) {
+    if (decay != 1.0 && row.last_step < step) {
       row.shows = decayed(row.shows, decay, row.last_step, step);
       row.clicks = decayed(row.clicks, decay, row.last_step, step);
-      row.last_step = step;
     }
+    row.last_step = std::max(row.last_step, step);  // no branch: whether it is the first in the batch is hard to tell
     row.shows += 1.0f;
     ++touched;
   }
