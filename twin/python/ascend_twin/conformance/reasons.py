@@ -191,15 +191,8 @@ RULES = (
         ROUNDING,
         "not close",
         "computed in float32 and rounded once: closer to float64 than the CPU's (twin/tests/aten/programs/rounding.py)",
-        "nn.functional.conv_transpose[12]d",
+        "nn.functional.conv(_transpose)?[12]d",
         HALVES,
-    ),
-    Rule(
-        ROUNDING,
-        "not close",
-        "computed in float32 and rounded once: closer to float64 than the CPU's (twin/tests/aten/programs/rounding.py)",
-        "nn.functional.conv[12]d",
-        "float16",
     ),
     Rule(
         ROUNDING,
