@@ -104,8 +104,8 @@ def main() -> None:
         "quartiles of the rounds' ratios. Cold: a batch that no call has had before; warm: the same batch again, at "
         "once, new ids into a new map. Both count. Ids follow a power law of exponent 1.05, new ones are random.\n\n"
         "malloc keeps what is freed, for both sides. Faults: pages that the system gave in a call (median), ours / the "
-        "peer's. Hash tables have their memory not from malloc but from a pool that keeps 64 MiB, and from the "
-        "system.\n\n"
+        "peer's. Hash tables have their memory not from malloc but from a pool that keeps 64 MiB and lends what is "
+        "more to the system, up to 1 GiB.\n\n"
         f"{sum(not result.missed for result in wanted)} of {len(wanted)} rows reach what is asked for.\n\n"
     )
     arguments.output.with_suffix(".md").write_text(
