@@ -150,8 +150,9 @@ class HashIndex : public torch::CustomClassHolder {
   // The given slots themselves where none is negative.
   at::Tensor resolve(const at::Tensor& ids, const at::Tensor& slots) const {
     const at::Tensor given = checked_ids(ids, "ids");
-    if (all_have_slots(checked_ids(slots, "slots"))) return slots;
-    at::Tensor result = checked_ids(slots, "slots").clone();
+    const at::Tensor found = checked_ids(slots, "slots");
+    if (all_have_slots(found)) return found;
+    at::Tensor result = found.clone();
     int64_t* to = result.mutable_data_ptr<int64_t>();
     at::parallel_for(0, given.numel(), kGrain, [&](int64_t first, int64_t end) {
       index_.resolve(given.const_data_ptr<int64_t>() + first, to + first, static_cast<size_t>(end - first));

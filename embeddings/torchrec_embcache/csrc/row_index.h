@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,17 +38,18 @@ class RowIndex {
   template <typename Hash>
   void find(int64_t count, const Hash& hash, IoPool& pool, std::vector<Hit>& hits) const {
     constexpr int64_t kTogether = 16;  // whose lines are fetched one right after the other, a block and two ahead
-    std::vector<uint64_t> hashes(static_cast<size_t>(count));
+    std::array<uint64_t, 3 * kTogether> hashes;  // of the blocks that are under way
+    const auto hash_of = [&](int64_t i) -> uint64_t& { return hashes[static_cast<size_t>(i % (3 * kTogether))]; };
     std::vector<Probe> probes;
     for (int64_t first = -2 * kTogether; first < count; first += kTogether) {
       const auto block = [&](int64_t ahead) {
         return std::make_pair(std::clamp<int64_t>(first + ahead * kTogether, 0, count),
                               std::clamp<int64_t>(first + (ahead + 1) * kTogether, 0, count));
       };
-      for (auto [i, end] = block(2); i < end; ++i) active_.prefetch_partition(hashes[i] = hash(i));
-      for (auto [i, end] = block(1); i < end; ++i) active_.prefetch(hashes[i]);
+      for (auto [i, end] = block(2); i < end; ++i) active_.prefetch_partition(hash_of(i) = hash(i));
+      for (auto [i, end] = block(1); i < end; ++i) active_.prefetch(hash_of(i));
       for (auto [i, end] = block(0); i < end; ++i) {
-        const uint64_t value = hashes[i];
+        const uint64_t value = hash_of(i);
         const int64_t position = i;
         find_in_memory(value, [&](uint32_t row) { hits.push_back({row, position}); });
         const IndexRun* run = run_of(value);

@@ -178,7 +178,8 @@ class ShardedHashModule(
                 rows.index_select(0, distinct[shard.table].inverse) for rows, shard in zip(route.rows, self._shards)
             ]
             ctx.in_order = len(self._groups) == len(self._shards) and all(
-                rows.numel() == ids.numel() and _in_order(rows) for rows, ids in zip(rows_of_values, route.rows)
+                of_values.numel() == rows.numel() and _in_order(of_values)
+                for of_values, rows in zip(rows_of_values, route.rows)
             )
             ctx.rows = [to_device(rows, self._device) for rows in rows_of_values]
             self._prepare(ctx, per_feature)
