@@ -134,8 +134,9 @@ class Fresh:
 def new_ids(count: int) -> Duel:
     """Ours grows from nothing, the peer has room for all ids from the start. Both begin with memory that their process
     has had before: the peer's is malloc's (kept_memory.py); ours comes from a pool that keeps 64 MiB, in pieces of 32
-    at most, and lends what is more, or larger, to the system, up to 1 GiB (mapping_pool.h). What the system took of
-    that comes page by page."""
+    at most, and lends what is more, or larger, to the system, up to 1 GiB in pieces of 2 MiB at least
+    (mapping_pool.h). What the system took of that comes page by page, and so does all that a map takes which grows in
+    steps: its pages are dropped then, and were just freed when they are touched."""
     fresh = Fresh(count)
 
     def fill(_: int) -> None:

@@ -16,7 +16,7 @@ class Arena {
   // Where pages come from, and what is in them.
   enum class Pages {
     kFresh,    // from the system, which clears each when it is first touched: growth itself takes no time
-    kRenewed,  // the same, in a mapping of the pool if it has one: its pages go, and as many are there at once
+    kRenewed,  // the same, in a mapping of the pool if it has one whose pages can be dropped in a few milliseconds
     kCleared,  // from the pool of mappings, if it has some, then cleared by grow(), else as kFresh
     kAny,      // the same, uncleared
   };
@@ -36,6 +36,8 @@ class Arena {
   void populate(size_t first, size_t last);
 
  private:
+  // Drops the pages of the mapping, so that all are zero; false if it may not, or has no time for all of them.
+  bool renew();
   void extend(size_t bytes);
 
   Pages pages_;

@@ -20,9 +20,12 @@ struct Mapping {
 // to give them back costs more than to fill an array with ids. As malloc does, it keeps no mapping of more than 32 MiB,
 // and 64 MiB in all, with what arenas hold of mappings from here and have no use for yet; the oldest go first.
 //
-// A large one that goes is lent to the system (MADV_FREE), which takes its pages when memory is short; till then they
-// come back without a fault. To give them back at once costs more than that on a virtual machine, whose host takes what
-// is free for a second or two: 2 ms for each huge page to have it again, against 0.1 ms for one that was just freed.
+// What goes, in pieces of at least 2 MiB and up to 1 GiB in all, is lent to the system (MADV_FREE), which takes its
+// pages when memory is short; till then who takes the mapping as it is, or clears it, has them without a fault. One
+// who needs zeros without the time to clear them drops the pages first (Arena::Pages::kRenewed): each faults anew,
+// which costs little while it was just freed. To give memory back at once costs more than that on a virtual machine,
+// whose host takes what is free for a second or two: 2 ms for each huge page to have it again, against 0.1 ms for one
+// that was just freed.
 class MappingPool {
  public:
   static constexpr size_t kLargest = size_t{32} << 20;
@@ -47,14 +50,14 @@ class MappingPool {
 
  private:
   using Place = std::deque<Mapping>::iterator;
-  // The mapping goes.
+  // Lends a kept mapping to the system, or gives it back where it is too small or too large for that.
   void retire(Place place);
 
   mutable std::mutex mutex_;
-  std::deque<Mapping> kept_;      // the oldest first
-  std::deque<Mapping> borrowed_;  // by the system
+  std::deque<Mapping> kept_;  // the oldest first
+  std::deque<Mapping> lent_mappings_;
   size_t idle_ = 0;
-  size_t lent_ = 0;
+  size_t lent_bytes_ = 0;
 };
 
 }  // namespace hybrid_torchrec

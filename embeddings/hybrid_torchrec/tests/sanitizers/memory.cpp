@@ -1,5 +1,6 @@
 // Arenas that take the memory of those that are gone: what is in it, and how much of it is kept.
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -161,6 +162,43 @@ void large_memory_is_lent() {
   }
 }
 
+void too_large_to_be_lent() {
+  leave_filled(256 * kMega, MappingPool::kLargest + 2 * kMega);
+  const size_t before = idle();
+  const size_t lent_before = lent();
+  CHECK(lent_before > 0);
+  {
+    Arena arena(2 * MappingPool::kMostLent, Arena::Pages::kAny);
+    arena.grow(MappingPool::kMostLent + 2 * kMega);
+  }
+  CHECK(idle() == before && lent() == lent_before);
+}
+
+// Where pages are of 4 KiB, to drop many takes longer than a call that shall not stall may take.
+void renewal_is_short() {
+  constexpr size_t kBytes = 512 * kMega;
+  constexpr size_t kReserve = 4096 * kMega;
+  CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0);
+  {
+    Arena arena(kReserve, Arena::Pages::kAny);
+    arena.grow(kBytes);
+    for (size_t i = 0; i < kBytes; i += 4096) arena.data()[i] = 1;
+  }
+  CHECK(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0) == 0);
+  const size_t before = idle();
+  const size_t lent_before = lent();
+  {
+    Arena renewed(kReserve, Arena::Pages::kRenewed);
+    renewed.grow(kBytes);
+    CHECK(lent() == lent_before);  // it took no mapping of the pool
+    for (size_t i = 0; i < kBytes; i += 4096) CHECK(renewed.data()[i] == 0);
+    Arena as_it_was(kReserve, Arena::Pages::kAny);
+    as_it_was.grow(kBytes);
+    CHECK(lent() == lent_before - kBytes && as_it_was.data()[kBytes - 4096] == 1);
+  }
+  CHECK(idle() == before && lent() <= MappingPool::kMostLent);
+}
+
 void from_threads() {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
@@ -185,5 +223,7 @@ int main() {
   other_reservations_are_left();
   little_is_kept();
   large_memory_is_lent();
+  too_large_to_be_lent();
+  renewal_is_short();
   from_threads();
 }
