@@ -41,8 +41,7 @@ def _percent(part: int, whole: int) -> str:
 
 def _why(row: Row) -> tuple[str, str]:
     """Cause and reason of the commonest error."""
-    failed = sorted(check for check, count in row.failed.items() if count)
-    return explain(row.op, row.dtype, row.error(), " ".join(failed))
+    return explain(row.op, row.dtype, row.error(), row.check())
 
 
 def by_cause(rows: Iterable[Row]) -> dict[str, int]:

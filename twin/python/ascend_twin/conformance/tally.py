@@ -29,6 +29,7 @@ class Row:
     tested: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    checks: dict[str, str] = field(default_factory=dict)  # of each error, the first that failed by it
     causes: Counter[str] = field(default_factory=Counter)  # failing samples by whose cause it is
     no_samples: str = ""
 
@@ -46,6 +47,7 @@ class Row:
             self.failed[check] += 1
             if error in self.errors or len(self.errors) < 4:
                 self.errors[error] += 1
+                self.checks.setdefault(error, check)
 
     def _cause(self, outcome: Outcome) -> str:
         """The twin's, where one of its checks fails by the twin; rounding, where none fails by anything else."""
@@ -55,6 +57,10 @@ class Row:
     def error(self) -> str:
         """The commonest error, or nothing."""
         return min(self.errors, key=lambda text: (-self.errors[text], text), default="")
+
+    def check(self) -> str:
+        """The one that the commonest error is of, or nothing."""
+        return self.checks.get(self.error(), "")
 
 
 def to_json(row: Row) -> str:
@@ -67,18 +73,18 @@ def from_json(line: str) -> Row:
     return Row(**{**values, **counters})
 
 
-_PLAIN = [f.name for f in fields(Row) if f.name not in ("tested", "failed", "errors", "causes")]
+_PLAIN = [f.name for f in fields(Row) if f.name not in ("tested", "failed", "errors", "checks", "causes")]
 
 
 def write_csv(rows: Iterable[Row], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         checks = [f"{check} {what}" for check in CHECKS for what in ("tested", "failed")]
-        writer.writerow([*_PLAIN, *checks, *(f"by {cause}" for cause in CAUSES), "commonest error"])
+        writer.writerow([*_PLAIN, *checks, *(f"by {cause}" for cause in CAUSES), "commonest error", "of"])
         for row in sorted(rows, key=lambda row: (row.op, row.dtype)):
             counts = [counter[check] for check in CHECKS for counter in (row.tested, row.failed)]
             causes = [row.causes[cause] for cause in CAUSES]
-            writer.writerow([*(getattr(row, name) for name in _PLAIN), *counts, *causes, row.error()])
+            writer.writerow([*(getattr(row, name) for name in _PLAIN), *counts, *causes, row.error(), row.check()])
 
 
 def read_csv(path: Path) -> list[Row]:
@@ -94,5 +100,6 @@ def read_csv(path: Path) -> list[Row]:
             row.causes.update({cause: int(line[f"by {cause}"]) for cause in CAUSES if int(line[f"by {cause}"])})
             if line["commonest error"]:
                 row.errors[line["commonest error"]] = row.samples - row.passed
+                row.checks[line["commonest error"]] = line["of"]
             rows.append(row)
     return rows

@@ -50,7 +50,10 @@ def to_npu(tree: Any) -> Any:
 
 
 def compare(actual: Any, expected: Any, *, values: bool) -> None:
-    """Raises Mismatch. Without `values` only structure, devices, shapes and data types are compared."""
+    """Raises Mismatch, of values only where all else is right. Without `values` only structure, devices, shapes and
+    data types are compared."""
+    if values:
+        compare(actual, expected, values=False)
     left, left_shape = tree_flatten(actual)
     right, right_shape = tree_flatten(expected)
     if len(left) != len(right):
