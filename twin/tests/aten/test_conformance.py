@@ -139,14 +139,43 @@ def test_of_a_cause_that_is_no_rounding_no_more_samples_may_fail() -> None:
     assert fewer([counted("mm", "int64", {})], known) != []
 
 
-def test_roundings_are_measured() -> None:
-    """A reason that is held to float64 is a rounding, and no other; so is each recommender's operator."""
+Measured = dict[str, dict[str, list[float]]]  # operator and data type -> check -> distances, number of samples
+
+
+def unmeasured(row: tally.Row, measured: Measured) -> list[str]:
+    """The checks that may be called roundings, and of which fewer samples were measured than may be one."""
+    if f"{row.op} {row.dtype}" not in measured:
+        return list(tally.CHECKS)
+    found = measured[f"{row.op} {row.dtype}"]
+    others = row.shapes_only + sum(row.causes.values()) - row.causes[reasons.ROUNDING]
+
+    def covered(check: str) -> bool:
+        may_be = reasons.explain(row.op, row.dtype, CLOSE, check)[0] == reasons.ROUNDING and row.tested[check]
+        return not may_be or (check in found and found[check][2] >= max(1, row.tested[check] - others))
+
+    return [check for check in tally.CHECKS if not covered(check)]
+
+
+def test_an_unmeasured_check_is_named() -> None:
+    one = counted(NORM, NORMED, {"strided": CLOSE}, {})
+    full = {"forward": [1, 1, 2], "backward": [1, 1, 2], "strided": [1, 1, 2]}
+    name = f"{NORM} {NORMED}"
+    assert unmeasured(one, {name: full}) == []
+    assert unmeasured(one, {f"{NORM} bfloat16": full}) == list(tally.CHECKS)
+    assert unmeasured(one, {name: full | {"strided": [1, 1, 1]}}) == ["strided"]
+    assert unmeasured(one, {name: {check: full[check] for check in ("forward", "strided")}}) == ["backward"]
+
+
+@pytest.mark.parametrize("name", ["conformance", "conformance-aclnn"])
+def test_roundings_are_measured(program: Any, name: str) -> None:
+    """A reason that is held to float64 is a rounding, and no other; so is each sample that is counted as one."""
     listed = [rule for rule in reasons.RULES if rule.cause == reasons.ROUNDING]
     assert listed and listed == [rule for rule in reasons.RULES if "programs/rounding.py" in rule.text]
     assert {rule.error for rule in listed} == {"not close"}
-    program = (Path(__file__).parent / "programs/rounding.py").read_text()
-    operators = [op for op in recommender.OPERATORS if any(re.fullmatch(rule.operator, op) for rule in listed)]
-    assert "matmul" in operators and all(f'"{op}"' in program for op in operators)
+    measured = program.kept("rounding", mode="aclnn")
+    rows = [row for row in tally.read_csv(DOCS / f"{name}.csv") if row.causes[reasons.ROUNDING]]
+    assert {row.op: missing for row in rows if (missing := unmeasured(row, measured))} == {}
+    assert name == "conformance" or "matmul" in {row.op for row in rows} & set(recommender.OPERATORS)
 
 
 def rows_of(results: Path) -> list[str]:

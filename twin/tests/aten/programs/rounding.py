@@ -1,7 +1,7 @@
-"""Operators whose results are not close to the CPU's, mostly in half precision: how far both are from float64, over
-all samples of PyTorch's database, forward and backward. Prints, by operator and data type, the sums for the NPU and the
-CPU. Of products of matrices forward only, as torch_npu's gradients are wrong, and of strided arguments too. Of Fourier
-transforms, which torch_npu makes of products, the CPU's are those of the same products."""
+"""What the table of conformance may call a rounding: how far the NPU's and the CPU's results are from float64, over all
+samples of PyTorch's database, in every check whose results need not be close by the rules of reasons.py. Prints, by
+operator and data type, then by check: the sum for the NPU, that for the CPU, and the number of samples. Of Fourier
+transforms, which torch_npu makes of products of matrices, the CPU's are those of such products (fourier.py)."""
 
 from __future__ import annotations
 
@@ -11,125 +11,108 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import distance
 import torch
 import torch_npu  # noqa: F401
+from fourier import Products
 from torch.utils._pytree import tree_flatten, tree_map
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "twin/python"))
-from ascend_twin.conformance import cases, checks, transfer  # noqa: E402
+from ascend_twin.conformance import cases, checks, reasons, tally, transfer  # noqa: E402
 
-HALVES = ("float16", "bfloat16")
-OPERATORS = {
-    "nn.functional.batch_norm": HALVES,
-    "nn.functional.instance_norm": HALVES,
-    "nn.functional.layer_norm": HALVES,
-    "native_batch_norm": HALVES,
-    "_batch_norm_with_update": HALVES,
-    "logspace": ("float16",),
-    "nn.functional.conv1d": HALVES,
-    "nn.functional.conv2d": HALVES,
-    "nn.functional.conv_transpose1d": HALVES,
-    "nn.functional.conv_transpose2d": HALVES,
-    "nn.functional.scaled_dot_product_attention": ("float32",),
+CLOSE = "Tensor-likes are not close!"
+CHECKS = {
+    "forward": checks.forward,
+    "backward": checks.backward,
+    "strided": checks.forward,
+    "in place": checks.in_place,
+    "out": checks.out,
 }
-PRODUCTS = dict.fromkeys(("matmul", "__rmatmul__"), (*HALVES, "float32"))
-TRANSFORMS = ("fft.hfft2", "fft.rfft2")
+assert tuple(CHECKS) == tally.CHECKS
 
 
-def wide(tree: Any) -> Any:
-    """In float64, data types that are named too."""
+def wide(tree: Any, *, integers: bool) -> Any:
+    """In float64, data types that are named too; tensors of integers where `integers`."""
 
     def one(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
+        if isinstance(leaf, torch.Tensor) and (leaf.is_floating_point() or integers):
             return leaf.detach().double().requires_grad_(leaf.requires_grad)
         return torch.float64 if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
 
     return tree_map(one, tree)
 
 
-def distance(found: Any, exact: Any) -> float:
-    pairs = zip(tree_flatten(found)[0], tree_flatten(exact)[0])
-    return sum(
-        float((one.detach().cpu().double() - e.detach().double()).nan_to_num(0, 0, 0).norm())
-        for one, e in pairs
-        if isinstance(one, torch.Tensor) and one.is_floating_point() and one.shape == e.shape
-    )
+class Measured:
+    """One operator at one data type."""
 
+    def __init__(self, name: str, info: Any, dtype: str) -> None:
+        self.name, self.info, self.dtype = name, info, dtype
+        self.fourier = name.startswith("fft.")
 
-def products(values: torch.Tensor, dims: tuple[int, ...]) -> torch.Tensor:
-    """The transform over `dims` as products with its matrices, in the precision of `values`."""
-    for dim in dims:
-        turns = torch.arange(values.shape[dim], dtype=torch.float64)
-        matrix = torch.exp(-2j * torch.pi * (turns[:, None] * turns % len(turns)) / len(turns)).to(values.dtype)
-        values = (values.movedim(dim, -1) @ matrix).movedim(-1, dim)
-    return values
+    def cause(self, error: str, check: str) -> str:
+        return reasons.explain(self.name, self.dtype, error, check)[0]
 
+    def checks(self) -> list[str]:
+        """Those that a rule calls a rounding."""
+        return [check for check in CHECKS if self.cause(CLOSE, check) == reasons.ROUNDING]
 
-def transforms(info: Any) -> list[float]:
-    total = [0.0, 0.0]
-    for sample in cases.samples(info, cases.Case(info.name, "float32"))[0]:
-        if set(sample.kwargs) - {"dim"}:  # of another size or norm
-            continue
-        given = checks.Arguments(sample.input.detach(), sample.args, sample.kwargs)
-        dims = sample.kwargs.get("dim", (-2, -1))
-        dims = dims if isinstance(dims, tuple) else (dims,)
-        whole = given.input.to(torch.complex64)
-        if info.name == "fft.hfft2":  # what stands for its mirror image is written out
-            size = whole.shape[dims[-1]]
-            mirror = whole.narrow(dims[-1], 1, size - 2)
-            for dim in dims:
-                mirror = mirror.flip(dim)
-                mirror = mirror if dim == dims[-1] else mirror.roll(1, dim)
-            whole = torch.cat([whole, mirror.conj()], dims[-1])
-        on_cpu = products(whole, dims)
-        exact = checks.forward(info, sample, checks.Arguments(*wide(given.tree())))
-        on_cpu = on_cpu.real if info.name == "fft.hfft2" else on_cpu.narrow(dims[-1], 0, exact.shape[dims[-1]])
-        on_npu = checks.forward(info, sample, given.moved()).cpu()
-        total[0] += float((on_npu.to(exact.dtype) - exact).norm())
-        total[1] += float((on_cpu.to(exact.dtype) - exact).norm())
-    return total
+    def __call__(self) -> dict[str, tuple[float, float, int]]:
+        samples, differentiable = cases.samples(self.info, cases.Case(self.name, self.dtype))
+        found = {}
+        for check in self.checks():
+            if (
+                (check == "backward" and not differentiable)
+                or (check == "in place" and self.info.get_inplace() is None)
+                or (check == "out" and not self.info.supports_out)
+            ):
+                continue
+            given = [sample.noncontiguous() for sample in samples] if check == "strided" else samples
+            pairs = [pair for sample in given if (pair := self.of(check, sample))]
+            found[check] = (sum(npu for npu, _ in pairs), sum(cpu for _, cpu in pairs), len(pairs))
+        return found
 
-
-def distances(info: Any, dtype: str, *, product: bool) -> list[float]:
-    total = [0.0, 0.0]
-    found, differentiable = cases.samples(info, cases.Case(info.name, dtype))
-    for sample in [*found, *(one.noncontiguous() for one in found if product)]:
+    def of(self, check: str, sample: Any) -> tuple[float, float] | None:
+        """For the NPU and the CPU; nothing where they are not compared."""
         if sample.kwargs.get("dropout_p"):  # each device draws its own
-            continue
-        given = checks.Arguments(sample.input, sample.args, sample.kwargs)
-        for check in (checks.forward, *([checks.backward] if differentiable and not product else [])):
-            try:
-                exact = check(info, sample, checks.Arguments(*wide(copy.deepcopy(given.tree()))))
-                on_cpu = check(info, sample, given if product else checks.Arguments(*copy.deepcopy(given.tree())))
-                tensors = any(isinstance(leaf, torch.Tensor) for leaf in tree_flatten(given.tree())[0])
-                moved = given.moved()
-                if tensors:
-                    on_npu = check(info, sample, moved)
-                else:
-                    with transfer.NPU:
-                        on_npu = check(info, sample, moved)
-            except (RuntimeError, NotImplementedError, transfer.Mismatch):
-                continue  # not on the CPU, or a refusal of torch_npu's
-            total[0] += distance(on_npu, exact)
-            total[1] += distance(on_cpu, exact)
-    return total
+            return None
+        tree = (sample.input, sample.args, sample.kwargs)
+        moved = checks.Arguments(*tree).moved()
+        exact_arguments = checks.Arguments(*wide(copy.deepcopy(tree), integers=self.fourier))
+        try:
+            on_cpu = CHECKS[check](self.info, sample, checks.Arguments(*copy.deepcopy(tree)))
+        except Exception:
+            return None  # not on the CPU
+        on_npu = self.of_npu(check, sample, moved, on_cpu)
+        if on_npu is None:
+            return None
+        if self.fourier:
+            on_cpu = CHECKS[check](Products(self.name), sample, checks.Arguments(*copy.deepcopy(tree)))
+        return distance.of_both(on_npu, on_cpu, CHECKS[check](self.info, sample, exact_arguments))
 
-
-def of_all(infos: dict[str, Any], operators: dict[str, tuple[str, ...]], *, product: bool) -> dict[str, list[float]]:
-    return {
-        f"{name} {dtype}": distances(infos[name], dtype, product=product)
-        for name, dtypes in operators.items()
-        for dtype in dtypes
-    }
+    def of_npu(self, check: str, sample: Any, moved: checks.Arguments, on_cpu: Any) -> Any:
+        """The result, or nothing where it has not the CPU's form by a cause that is known and is no rounding."""
+        factory = not any(isinstance(leaf, torch.Tensor) for leaf in tree_flatten(moved.tree())[0])
+        try:
+            if factory:
+                with transfer.NPU:
+                    found = CHECKS[check](self.info, sample, moved)
+            else:
+                found = CHECKS[check](self.info, sample, moved)
+            transfer.compare(found, on_cpu, values=False)
+        except Exception as error:
+            if self.cause(str(error), check) in (reasons.TWIN, reasons.ROUNDING):
+                raise
+            return None
+        return found
 
 
 def main() -> None:
-    infos = cases.database()
-    found = {
-        "operators": of_all(infos, OPERATORS, product=False),
-        "products": of_all(infos, PRODUCTS, product=True),
-        "transforms": {name: transforms(infos[name]) for name in TRANSFORMS},
-    }
+    found = {}
+    for name, info in cases.database().items():
+        for dtype in cases.dtypes_of(info, cases.DTYPES):
+            measured = Measured(name, info, dtype)
+            if measured.checks():
+                found[f"{name} {dtype}"] = measured()
     print(json.dumps(found))
 
 
