@@ -13,7 +13,9 @@ from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from gr_model.runtime.world import World
 from gr_model.training import gradients
+from gr_model.training.pieces import Pieces
 
 
 @pytest.fixture
@@ -36,10 +38,24 @@ def in_pieces(mesh: DeviceMesh, count: int) -> list[nn.Parameter]:
 
 def test_pieces_are_summed_up_once_for_all_gradients(two_processes: DeviceMesh) -> None:
     weights = in_pieces(two_processes, 5)
+    pieces = Pieces(weights)
+    pieces.refresh()
     with CommDebugMode() as collectives:
-        total = gradients.norm(weights, clip=1.0)
+        total = gradients.norm(pieces, 1.0, World(size=2))
     assert collectives.get_total_counts() == 1
     assert type(total) is torch.Tensor
     torch.testing.assert_close(total, torch.tensor((6 * (1 + 4 + 9 + 16 + 25.0)) ** 0.5))
     for number, weight in enumerate(weights):
         torch.testing.assert_close(weight.grad.to_local(), torch.full((3, 2), number + 1.0) / total)
+
+
+def test_whole_weights_are_summed_up_by_nobody() -> None:
+    weights = [nn.Parameter(torch.zeros(3, 2)), nn.Parameter(torch.zeros(2))]
+    for weight in weights:
+        weight.grad = torch.full_like(weight, 2.0)
+    pieces = Pieces(weights)
+    assert pieces.parameters[0] is weights[0] and not pieces.sharded
+    pieces.refresh()
+    torch.testing.assert_close(gradients.norm(pieces, 0.0, World(size=2)), torch.tensor(32.0**0.5))
+    pieces.zero_grad()
+    assert all(weight.grad is None for weight in weights)

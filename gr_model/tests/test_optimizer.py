@@ -7,6 +7,7 @@ import torch
 
 from gr_model.config import TrainConfig
 from gr_model.training import optimizer
+from gr_model.training.pieces import Pieces
 
 
 def test_learning_rate_warms_up_and_follows_half_a_cosine():
@@ -27,7 +28,7 @@ def test_vectors_do_not_decay():
 
 def test_the_average_by_hand():
     weight = torch.nn.Parameter(torch.tensor([1.0]))
-    average, expected = optimizer.MovingAverage([weight], decay=0.5), 1.0
+    average, expected = optimizer.MovingAverage(Pieces([weight]), decay=0.5), 1.0
     for step, value in enumerate((2.0, 4.0, 8.0, 3.0, 5.0, 7.0, 1.0, 6.0, 2.0)):
         weight.data.fill_(value)
         average.update()

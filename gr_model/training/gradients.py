@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import nn
 
+from gr_model.runtime.world import World
 from gr_model.tasks.base import Batch
+from gr_model.training.pieces import Pieces
 
 
 class TrainingDiverged(RuntimeError):
@@ -18,13 +18,12 @@ class TrainingDiverged(RuntimeError):
         self.step, self.users, self.batch = step, users, batch
 
 
-def norm(parameters: Iterable[nn.Parameter], clip: float) -> torch.Tensor:
+def norm(pieces: Pieces, clip: float, world: World) -> torch.Tensor:
     """Scalar, the L2 norm of all gradients over all processes; then scales them so that it is at most `clip` > 0."""
-    weights = list(parameters)
-    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    gradients = [parameter.grad for parameter in pieces.parameters if parameter.grad is not None]
     total = nn.utils.get_total_norm(gradients)
-    if hasattr(total, "full_tensor"):  # summed over FSDP's pieces once, not again for each gradient that it scales
-        total = total.full_tensor()
+    if pieces.sharded:
+        total = world.sum(total.square()).sqrt()
     if clip:
-        nn.utils.clip_grads_with_norm_(weights, clip, total)
+        nn.utils.clip_grads_with_norm_(pieces.parameters, clip, total)
     return total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,9 @@ import torch
 from torch import nn
 
 from gr_model.config import TrainConfig
+from gr_model.training.pieces import Pieces, local
+
+MOMENTS = ("exp_avg", "exp_avg_sq")  # AdamW's names for them
 
 
 def adamw(weights: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.AdamW:
@@ -24,7 +27,6 @@ def adamw(weights: Iterable[nn.Parameter], config: TrainConfig) -> torch.optim.A
         ],
         lr=config.lr,
         betas=(config.beta1, config.beta2),
-        # Named, since PyTorch's own choice for FSDP's pieces is one parameter after another: ten times the host's time.
         foreach=True if kinds == {"npu"} else None,
         fused=True if kinds == {"cuda"} else None,  # one pass over what foreach goes through eight times
     )
@@ -40,34 +42,38 @@ def learning_rate(config: TrainConfig, step: int) -> float:
     return config.lr * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def state(optimizer: torch.optim.Optimizer, names: dict[str, nn.Parameter]) -> dict[str, dict[str, torch.Tensor]]:
-    """What the optimizer keeps of each parameter, by name; zeros for one that has had no gradient yet."""
-    return {name: dict(optimizer.state.get(parameter) or _fresh(parameter)) for name, parameter in names.items()}
+def state(optimizer: torch.optim.Optimizer, names: Iterable[str], pieces: Pieces) -> dict[str, dict[str, torch.Tensor]]:
+    """What the optimizer keeps of each weight, by name; zeros for one that has had no gradient yet."""
+    kept = [dict(optimizer.state.get(parameter) or _fresh(parameter)) for parameter in pieces.parameters]
+    for moment in MOMENTS:
+        for values, moments in zip(kept, pieces.of_weights(values[moment] for values in kept)):
+            values[moment] = moments
+    return dict(zip(names, kept, strict=True))
 
 
 def load_state(
-    optimizer: torch.optim.Optimizer, names: dict[str, nn.Parameter], state: dict[str, dict[str, torch.Tensor]]
+    optimizer: torch.optim.Optimizer,
+    names: Sequence[str],
+    pieces: Pieces,
+    state: dict[str, dict[str, torch.Tensor]],
 ) -> None:
     """The inverse of `state`; settings such as the learning rate stay those of this run."""
     if set(state) != set(names):
         raise ValueError(f"the optimizer's state is of other parameters: {', '.join(sorted(set(state) ^ set(names)))}")
     fused = bool(optimizer.defaults.get("fused"))  # keeps its steps beside the weights
-    for name, parameter in names.items():
+    for name, weight, parameter in zip(names, pieces.weights, pieces.parameters, strict=True):
         kept = state[name]
-        if kept["exp_avg"].shape != parameter.shape:
+        if kept["exp_avg"].shape != weight.shape:
             raise ValueError(f"size mismatch for the optimizer's state of {name}")
         optimizer.state[parameter] = {
-            key: value.to("cpu" if key == "step" and not fused else parameter.device).clone()
+            key: local(value).to("cpu" if key == "step" and not fused else parameter.device).clone()
             for key, value in kept.items()
         }
 
 
 def _fresh(parameter: nn.Parameter) -> dict[str, torch.Tensor]:
-    return {
-        "step": torch.zeros(()),
-        "exp_avg": torch.zeros_like(parameter.detach()),
-        "exp_avg_sq": torch.zeros_like(parameter.detach()),
-    }
+    zeros = {moment: torch.zeros_like(parameter.detach()) for moment in MOMENTS}
+    return {"step": torch.zeros(()), **zeros}
 
 
 class MovingAverage:
@@ -76,15 +82,15 @@ class MovingAverage:
     Without the latter the average would remember the random initial weights for 1 / (1 - decay) steps.
     """
 
-    def __init__(self, weights: Iterable[nn.Parameter], decay: float) -> None:
+    def __init__(self, pieces: Pieces, decay: float) -> None:
         self.decay, self.steps = decay, 0
-        self.weights = list(weights)
-        self.average = [weight.detach().clone() for weight in self.weights]
+        self.pieces = pieces
+        self.average = [parameter.detach().clone() for parameter in pieces.parameters]
 
     @torch.no_grad()
     def update(self) -> None:
         decay = min(self.decay, (1 + self.steps) / (10 + self.steps))
-        torch._foreach_lerp_(self.average, self.weights, 1 - decay)
+        torch._foreach_lerp_(self.average, self.pieces.parameters, 1 - decay)
         self.steps += 1
 
     @contextmanager
@@ -96,25 +102,26 @@ class MovingAverage:
         finally:
             self._swap()
 
-    def state(self, names: dict[str, nn.Parameter]) -> dict[str, Any]:
-        return {"steps": torch.tensor(self.steps), "weights": dict(zip(names, self.average))}
+    def state(self, names: Iterable[str]) -> dict[str, Any]:
+        weights = dict(zip(names, self.pieces.of_weights(self.average), strict=True))
+        return {"steps": torch.tensor(self.steps), "weights": weights}
 
     @torch.no_grad()
-    def load_state(self, names: dict[str, nn.Parameter], state: dict[str, Any]) -> None:
+    def load_state(self, names: Iterable[str], state: dict[str, Any]) -> None:
         kept = [state["weights"][name] for name in names]
-        if [a.shape for a in kept] != [a.shape for a in self.average]:
+        if [a.shape for a in kept] != [weight.shape for weight in self.pieces.weights]:
             raise ValueError("the averaged weights are of another model")
         self.steps = int(state["steps"])
         for average, stored in zip(self.average, kept):
-            average.copy_(stored)
+            average.copy_(local(stored))
 
     @torch.no_grad()
     def _swap(self) -> None:
-        for weight, average in zip(self.weights, self.average):
-            if hasattr(weight, "to_local"):  # a piece of FSDP, which keeps its own reference to the storage
-                piece, of_average = weight.to_local(), average.to_local()
-                kept = piece.clone()
-                piece.copy_(of_average)
-                of_average.copy_(kept)
-            else:
+        self.pieces.refresh()
+        for weight, parameter, average in zip(self.pieces.weights, self.pieces.parameters, self.average):
+            if parameter is weight:
                 weight.data, average.data = average.data, weight.data
+            else:  # FSDP keeps its own reference to the memory
+                kept = parameter.clone()
+                parameter.copy_(average)
+                average.copy_(kept)

@@ -188,7 +188,7 @@ class _Finish:
         self.pipeline = pipeline
 
     def zero_grad(self) -> None:
-        self.pipeline.trainer.optimizer.zero_grad(set_to_none=True)
+        self.pipeline.trainer.pieces.zero_grad()
 
     def step(self) -> None:
         self.pipeline.finish()

@@ -12,6 +12,7 @@ from gr_model.config import Config
 from gr_model.data.loader import Work
 from gr_model.tasks.base import Batch
 from gr_model.training import phases
+from gr_model.training.pieces import Pieces
 from gr_model.training.readings import Scalar
 
 
@@ -61,7 +62,7 @@ class StepParts(Protocol):
     device: torch.device
     step: int  # steps that are done
     model: nn.Module
-    optimizer: torch.optim.Optimizer
+    pieces: Pieces
 
     def prepare(self, work: Work) -> PreparedBatch: ...
     def set_table_rate(self) -> None: ...

@@ -29,6 +29,7 @@ from gr_model.tasks.base import Batch, Task
 from gr_model.tasks.registry import TASKS
 from gr_model.training import compiled, gradients, optimizer, phases
 from gr_model.training.parallel import Parallel
+from gr_model.training.pieces import Pieces
 from gr_model.training.pipeline import Pipeline
 from gr_model.training.readings import Origin, Readings
 from gr_model.training.steps import ForwardResult, PreparedBatch, StepResult
@@ -80,8 +81,9 @@ class Trainer:
         self.parallel = Parallel(self.task.model, config, self.world)
         self.model: nn.Module = self.task.model
         self.dense = self.parallel.dense_parameters()
-        self.optimizer = optimizer.adamw(self.dense.values(), config.train)
-        self.average = optimizer.MovingAverage(self.dense.values(), config.train.ema) if config.train.ema else None
+        self.pieces = Pieces(self.dense.values())
+        self.optimizer = optimizer.adamw(self.pieces.parameters, config.train)
+        self.average = optimizer.MovingAverage(self.pieces, config.train.ema) if config.train.ema else None
         self._shares: Shares | None = None
         self._keyed = ExitStack()  # the random numbers by row, from a step's forward to its end
         self._pipeline: Pipeline | None = None
@@ -157,7 +159,7 @@ class Trainer:
         clock.lap("batch")
         loss, forward = self.forward(prepared)
         clock.lap("forward")
-        self.optimizer.zero_grad(set_to_none=True)
+        self.pieces.zero_grad()
         loss.backward()
         clock.lap("backward")
         return self.finish(forward, clock)
@@ -196,7 +198,8 @@ class Trainer:
         """What comes after the backward."""
         self._keyed.close()
         prepared = forward.prepared
-        total = gradients.norm(self.dense.values(), self.config.train.clip)
+        self.pieces.refresh()
+        total = gradients.norm(self.pieces, self.config.train.clip, self.world)
         origin = Origin(self.step + 1, prepared.work.share.users, prepared.batch)
         norm = self._readings.add("the norm of the gradient", total, origin)
         if self.looks_before_update:
@@ -268,7 +271,7 @@ class Trainer:
             "config": configs.to_json(self.config),
             "step": self.step,
             "model": self.parallel.model_state(),
-            "optimizer": optimizer.state(self.optimizer, self.dense),
+            "optimizer": optimizer.state(self.optimizer, self.dense, self.pieces),
             "tables": self.parallel.table_state(),
             "average": self.average.state(self.dense) if self.average else {},
             **self.parallel.rows(),
@@ -278,7 +281,7 @@ class Trainer:
         """RunCheckpointError if the state is of another model: other data, or another version of gr_model."""
         try:
             self.parallel.load_model_state(state["model"])
-            optimizer.load_state(self.optimizer, self.dense, state["optimizer"])
+            optimizer.load_state(self.optimizer, list(self.dense), self.pieces, state["optimizer"])
             self.parallel.load_table_state(state["tables"], state["step"])
             if self.average and state["average"]:
                 self.average.load_state(self.dense, state["average"])
