@@ -17,8 +17,7 @@ from gr_ops.cuda.hopper.query_gradients import of_queries
 from gr_ops.cuda.hopper.relative import TABLES, Relative
 from gr_ops.cuda.hopper.ring import make_barriers, make_halves, make_ring
 from gr_ops.cuda.hopper.slopes import Slopes
-from gr_ops.cuda.hopper.table_sums import SUMS_WARPS, of_tables
-from gr_ops.cuda.hopper.uneven_tiles import SUMS, Sums
+from gr_ops.cuda.hopper.table_sums import SUMS, Sums
 from gr_ops.cuda.hopper.work_queue import WorkQueue, draw_from, make_work_queue
 
 _copies = gl.constexpr(COPIES)
@@ -100,7 +99,6 @@ def backward(
     STAGES: gl.constexpr,
     SLOTS: gl.constexpr,
     REGISTERS: gl.constexpr,
-    OTHERS: gl.constexpr,
     SEGMENTS: gl.constexpr,
     WINDOW: gl.constexpr,
     RELATIVE: gl.constexpr,
@@ -158,109 +156,58 @@ def backward(
         make_ring(grad_desc, STAGES, Q, P, 2),
         gl.allocate_shared_memory(q_desc.dtype, [2 * SLOTS, HALF, Q], ds_layout),
         make_barriers(2 * SLOTS, 1),
-        make_barriers(SLOTS, 1 + RELATIVE),
+        make_barriers(SLOTS, 1),
         gl.allocate_shared_memory(gl.int32, [4 * SLOTS, 1], gl.SwizzledSharedLayout(1, 1, 1, [0])),
         gl.allocate_shared_memory(gl.float32, [P // WIDTH, Q, 1, WIDTH], dq_desc.layout),
         P,
         Q,
         SLOTS,
     )
-    if RELATIVE:
-        gl.warp_specialize(
-            [
-                (of_queries, (m, queue, batch, relative, sums, dq_desc, key_scale)),
+    gl.warp_specialize(
+        [
+            (
+                of_keys,
                 (
-                    of_keys,
-                    (
-                        m,
-                        queue,
-                        batch,
-                        relative,
-                        dk,
-                        dv,
-                        dk_stride,
-                        dv_stride,
-                        k_slopes,
-                        v_slopes,
-                        half,
-                        scale,
-                        key_scale,
-                        D,
-                        0,
-                    ),
+                    m,
+                    queue,
+                    batch,
+                    relative,
+                    dk,
+                    dv,
+                    dk_stride,
+                    dv_stride,
+                    k_slopes,
+                    v_slopes,
+                    half,
+                    scale,
+                    key_scale,
+                    D,
+                    0,
                 ),
+            ),
+            (
+                of_keys,
                 (
-                    of_keys,
-                    (
-                        m,
-                        queue,
-                        batch,
-                        relative,
-                        dk,
-                        dv,
-                        dk_stride,
-                        dv_stride,
-                        k_slopes,
-                        v_slopes,
-                        half,
-                        scale,
-                        key_scale,
-                        D,
-                        1,
-                    ),
+                    m,
+                    queue,
+                    batch,
+                    relative,
+                    dk,
+                    dv,
+                    dk_stride,
+                    dv_stride,
+                    k_slopes,
+                    v_slopes,
+                    half,
+                    scale,
+                    key_scale,
+                    D,
+                    1,
                 ),
-                (of_tables, (m, sums, key_scale)),
-                (_load, (q_desc, k_desc, v_desc, grad_desc, m, queue, batch)),
-            ],
-            [4, 4, SUMS_WARPS, 1],
-            [REGISTERS, REGISTERS, OTHERS, OTHERS],
-        )
-    else:
-        gl.warp_specialize(
-            [
-                (
-                    of_keys,
-                    (
-                        m,
-                        queue,
-                        batch,
-                        relative,
-                        dk,
-                        dv,
-                        dk_stride,
-                        dv_stride,
-                        k_slopes,
-                        v_slopes,
-                        half,
-                        scale,
-                        key_scale,
-                        D,
-                        0,
-                    ),
-                ),
-                (
-                    of_keys,
-                    (
-                        m,
-                        queue,
-                        batch,
-                        relative,
-                        dk,
-                        dv,
-                        dk_stride,
-                        dv_stride,
-                        k_slopes,
-                        v_slopes,
-                        half,
-                        scale,
-                        key_scale,
-                        D,
-                        1,
-                    ),
-                ),
-                (of_queries, (m, queue, batch, relative, sums, dq_desc, key_scale)),
-                (_load, (q_desc, k_desc, v_desc, grad_desc, m, queue, batch)),
-            ],
-            [4, 4, 1],
-            [REGISTERS, 512 - OTHERS - 2 * REGISTERS, OTHERS],
-        )
+            ),
+            (of_queries, (m, queue, batch, relative, sums, dq_desc, key_scale)),
+            (_load, (q_desc, k_desc, v_desc, grad_desc, m, queue, batch)),
+        ],
+        [4, 4, 1],
+        [REGISTERS, 512 - 24 - 2 * REGISTERS, 24],
+    )

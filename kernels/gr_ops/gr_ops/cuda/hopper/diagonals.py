@@ -13,7 +13,7 @@ import triton.language as tl
 
 BEFORE = 8  # pairs that only keys behind a tile's first query have: 128 keys
 BEHIND = 16
-FIRST = 7  # diagonals of blocks of 64 keys before that of distance 0
+FIRST = 3  # diagonals of blocks of 32 keys before that of distance 0
 NUMBERS = 128  # of a pair
 DISTANCES = 128  # of a program
 ROWS = 32  # of sums for time, at a time

@@ -45,7 +45,6 @@ class Backward(NamedTuple):
     stages: int
     slots: int  # for the gradient of scores, on its way between warpgroups
     registers: int  # of each of the two warpgroups with keys
-    others: int  # of the warpgroup that loads, and adds up the gradients of a relative bias
     columns: int  # of the gradient of queries, added at a time
 
 
@@ -66,10 +65,10 @@ FORWARD = {
 }
 # A relative bias takes registers: narrower tiles.
 FORWARD_RELATIVE = {**FORWARD, 32: Forward(64, 4, False), 64: Forward(64, 4, False)}
-BACKWARD = {32: Backward(64, 2, 1, 208, 24, 32), 64: Backward(64, 2, 1, 208, 24, 64), 128: Backward(64, 2, 1, 208, 24, 64)}
+BACKWARD = {32: Backward(64, 2, 1, 208, 32), 64: Backward(64, 2, 1, 208, 64), 128: Backward(64, 2, 1, 208, 64)}
 # The gradient of scores waits for the sums of its diagonals: two slots, and registers for them. 200 make ptxas wait for
 # each wgmma, 208 spill what the sums need: slower.
-BACKWARD_RELATIVE = {dim: shape._replace(slots=2, registers=208, others=32) for dim, shape in BACKWARD.items()}
+BACKWARD_RELATIVE = {dim: shape._replace(slots=2, registers=200) for dim, shape in BACKWARD.items()}
 WIDE_BACKWARD = {256: WideBackward(64, 2, 2, 64, 3)}
 CHUNK = 1024  # distances that a program of times.prepare copies
 ROUNDED = 4096  # elements of a program of rounding.py
@@ -155,7 +154,7 @@ def gradients(
         return None
     shape = (BACKWARD if p.relative is None else BACKWARD_RELATIVE)[padded]
     device, batch, grid, listed = _batch(p, TILE, True)
-    kind = (shape.queries, shape.stages, shape.slots, shape.registers, shape.others)
+    kind = (shape.queries, shape.stages, shape.slots, shape.registers)
     kinds = (p.segments, p.window > 0, p.relative is not None, slopes is not None)
     flags = (listed, q.shape[1], dim, padded, *kind, *kinds)
     tables, _kept = _tables(p, batch[0], listed, False)
@@ -279,7 +278,6 @@ def _round(summed: torch.Tensor, codes: torch.Tensor | None, out: torch.Tensor) 
 def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -> tuple[tuple[Any, ...], Any]:
     """What the kernels read of a relative bias (relative.TABLES), the blocks of the longest row, and the band's pairs;
     the rows of the kernels' tiles are queries, or keys. And what is to be kept until they are launched."""
-    scale = 0.5 * p.alpha if of_queries else 1.0  # keys' add the bias before they scale
     if p.relative is None:
         return (offsets, offsets, 0, 0), None  # never read
     position, time, seconds, cells = (
@@ -296,7 +294,7 @@ def _tables(p: Problem, offsets: torch.Tensor, listed: bool, of_queries: bool) -
     sizes = (times.PADDING, times.HEADER, times.CELLS, times.FAR)
     constants = (listed, buckets, times.SEARCHED, *layout, times.BEFORE, *sizes, CHUNK)
     grid = (p.sequences * blocks + buckets // times.SEARCHED + triton.cdiv(len(band), CHUNK),)
-    arguments = (position, time, seconds, cells, offsets, band, tables, scale, *numbers, *constants)
+    arguments = (position, time, seconds, cells, offsets, band, tables, 0.5 * p.alpha, *numbers, *constants)
     _launch(PREPARE, grid, (offsets.dtype,), constants, arguments, device.index, 4)
     constants = (listed, of_queries, times.FIRST, times.AROUND, *layout, *sizes, KEY_BLOCKS)
     arguments = (offsets, tables, codes, total, p.longest, blocks, *constants)

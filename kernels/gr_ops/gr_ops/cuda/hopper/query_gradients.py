@@ -1,4 +1,4 @@
-"""The warpgroup of the backward pass that adds to the gradient of queries, and what is rare to those of a relative bias."""
+"""The warpgroup of the backward pass that adds to the gradient of queries, and to those of a relative bias."""
 
 from triton._C.libtriton import ir
 from triton.experimental import gluon
@@ -16,7 +16,7 @@ from gr_ops.cuda.hopper.batch import Batch
 from gr_ops.cuda.hopper.gradient_memory import HALF, Shared
 from gr_ops.cuda.hopper.relative import Relative
 from gr_ops.cuda.hopper.ring import clear_behind
-from gr_ops.cuda.hopper.uneven_tiles import Sums, add_uneven, of_one_bucket
+from gr_ops.cuda.hopper.table_sums import Sums, add_tile, nothing_yet, put_all
 from gr_ops.cuda.hopper.work_queue import WorkQueue
 
 
@@ -29,7 +29,8 @@ def tma_add(desc, coord, source, _semantic=None):
 
 @gluon.jit
 def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, sums: Sums, dq_desc, key_scale):
-    """Adds to the gradient of queries what 128 keys contribute, WIDTH columns at a time."""
+    """Adds to the gradient of queries what 128 keys contribute, WIDTH columns at a time; and, with a relative bias, to
+    those of its tables."""
     WIDTH: gl.constexpr = m.dq.shape[3]
     PARTS: gl.constexpr = m.P // WIDTH
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], warps_per_cta=[4, 1], instr_shape=[16, WIDTH, 16])
@@ -47,15 +48,15 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, su
         k_1 = m.k.matrix(1)
         clear_behind(k_0, length - first, HALF, m.P)
         clear_behind(k_1, length - first - HALF, HALF, m.P)
+        if relative.ON:
+            running = nothing_yet()
         for j in range(queries.masked + queries.unmasked):
-            slot, phase = m.slot(used)
+            slot = used % m.SLOTS
+            phase = (used // m.SLOTS) & 1
             mbarrier.wait(m.ds_full.index(slot * 2), phase)
             mbarrier.wait(m.ds_full.index(slot * 2 + 1), phase)
             if relative.ON:
-                place, bits_0, bits_1 = m.about_ds(slot, 4)
-                at = first + (place & -64)
-                follows = (place & 1) == 0
-                even = of_one_bucket(bits_0 | bits_1) & follows
+                at, bits_0, bits_1 = m.about_ds(slot)
             else:
                 at, _end = queries.tile(j)
             for part in gl.static_range(PARTS):
@@ -82,23 +83,25 @@ def of_queries(m: Shared, queue: WorkQueue, batch: Batch, relative: Relative, su
                 fence_async_shared()
                 tma_add(dq_desc, [item.begin + at, item.head, part * WIDTH], dq_s)
             if relative.ON:
-                if even == 0:
-                    add_uneven(
-                        m.ds.index(slot * 2),
-                        m.ds.index(slot * 2 + 1),
-                        sums,
-                        relative,
-                        item,
-                        first,
-                        at,
-                        bits_0,
-                        bits_1,
-                        follows,
-                        key_scale,
-                        batch.SEGMENTS,
-                    )
+                running = add_tile(
+                    m.whole_ds(slot),
+                    m.ds.index(slot * 2),
+                    m.ds.index(slot * 2 + 1),
+                    sums,
+                    relative,
+                    running,
+                    item,
+                    first,
+                    at,
+                    bits_0,
+                    bits_1,
+                    key_scale,
+                    batch.SEGMENTS,
+                )
                 mbarrier.arrive(m.ds_empty.index(slot), count=1)
             used += 1
+        if relative.ON:
+            put_all(sums, running, key_scale)
         mbarrier.arrive(m.k_empty.index(0), count=1)
         turn += 1
         item = queue.read(turn)

@@ -315,59 +315,6 @@ class Relative:
         return h
 
     @gluon.jit
-    def is_plain(self, code, item, first, at, SEGMENTS: gl.constexpr):
-        """Whether `plain` is the bias of a tile of keys from `first` on and queries from `at` on, behind them: not at the
-        diagonal, of few buckets, and distances follow the diagonals."""
-        if self.ON:
-            tile = self.read(code)
-            found = (tile.more <= COMPARED) & tile.soon & (at >= first + 64 * _diagonals)
-            if SEGMENTS:
-                found = found & (at + 64 <= item.history)
-        else:
-            found = at >= 0
-        return found
-
-    @gluon.jit
-    def plain_bits(self, code):
-        """`bits` of such a tile."""
-        return (code >> 32).to(gl.int32)
-
-    @gluon.jit
-    def pairs_at(self, place, first, at):
-        """The position's numbers of 64 rows from `first` on and 64 columns from `at` on, for `plain`. To be asked for
-        long before: they come from the L2 cache."""
-        if self.ON:
-            found = self._pairs(place, self.SIGN * (first - at))
-        else:
-            found = 0
-        return found
-
-    @gluon.jit
-    def plain(self, pairs, code, row, item, first, at, LAYOUT: gl.constexpr):
-        """[64, 64]: the bias of such a tile, of which `pairs_at` gives `pairs`."""
-        tile = self.read(code)
-        bias = self._tile(pairs, tile.number, LAYOUT)
-        if tile.more > 0:
-            bias = self._compared(bias, tile, tables_of(row, item), first, at)
-        return bias
-
-    @gluon.jit
-    def whole(self, place, code, row, item, first, at, SEGMENTS: gl.constexpr, LAYOUT: gl.constexpr):
-        """[64, 64]: all of the bias of 64 rows from `first` on and 64 columns from `at` on, a multiple of 64."""
-        positions = self.positions(place, item, first, at, SEGMENTS, LAYOUT)
-        bias = self.bias(positions, code, first, at, SEGMENTS, True, LAYOUT)
-        tile = self.read(code)
-        if tile.more == 0:
-            whole = bias
-        elif self._is_near(first, at):
-            whole = bias + self._near(row, first, at, LAYOUT)
-        elif (tile.more <= COMPARED) & tile.soon:
-            whole = self._compared(bias, tile, tables_of(row, item), first, at)
-        else:
-            whole = bias + self._looked_up(tables_of(row, item), first, at, LAYOUT)
-        return whole
-
-    @gluon.jit
     def _compared(self, total, tile: Code, tables: Tables, first, at):
         """What further buckets add: cells are of them from some number of seconds behind the tile's soonest on."""
         layout: gl.constexpr = total.type.layout

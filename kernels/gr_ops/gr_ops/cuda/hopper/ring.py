@@ -24,13 +24,7 @@ class Ring:
     @gluon.jit
     def place(self, number):
         """Stage and phase."""
-        if self.STAGES == 2:
-            stage = number & 1
-            phase = (number >> 1) & 1
-        else:
-            stage = number % self.STAGES
-            phase = (number // self.STAGES) & 1
-        return stage, phase
+        return number % self.STAGES, (number // self.STAGES) & 1
 
     @gluon.jit
     def load(self, number, desc, row, head):

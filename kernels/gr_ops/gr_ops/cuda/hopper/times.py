@@ -3,7 +3,7 @@
 A block is 64 tokens of a sequence. The least and the greatest time of two blocks bound the buckets of the tile of one's
 queries and the other's keys: a code tells the first bucket, its number, and how many buckets follow. Tiles at the
 diagonal have a dozen buckets and more, the same for all heads: their numbers are written down. All numbers are scaled
-as the forward pass scales its scores; the backward pass adds them before it does.
+as the kernels scale their scores.
 
 What few tiles need is in one buffer of int64, `tables`, whose address each row of codes begins with: a pointer more
 takes registers of the kernels. With S tokens, one after the other:

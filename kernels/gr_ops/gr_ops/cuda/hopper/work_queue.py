@@ -50,22 +50,16 @@ class WorkQueue:
         mbarrier.arrive(self.full, count=1)
 
     @gluon.jit
-    def _read(self, place: gl.constexpr, WARPS: gl.constexpr):
-        layout: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
+    def _read(self, place: gl.constexpr):
+        layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
         return gl.sum(self.facts.index(place).load(layout), 0)
 
     @gluon.jit
-    def read(self, turn, WARPS: gl.constexpr = 4):
-        """Of a partition of WARPS."""
+    def read(self, turn):
+        """Of four warps."""
         mbarrier.wait(self.full, turn & 1)
         item = Item(
-            self._read(0, WARPS),
-            self._read(1, WARPS),
-            self._read(2, WARPS),
-            self._read(3, WARPS),
-            self._read(4, WARPS),
-            self._read(5, WARPS),
-            self._read(6, WARPS),
+            self._read(0), self._read(1), self._read(2), self._read(3), self._read(4), self._read(5), self._read(6)
         )
         mbarrier.arrive(self.empty, count=1)
         return item
