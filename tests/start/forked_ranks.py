@@ -16,11 +16,12 @@ import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,18 @@ def wait(ranks: Sequence[Rank | subprocess.Popen[Any]], seconds: float, patience
         if rank.poll() is None:
             rank.kill()
     return [rank.wait() for rank in ranks]
+
+
+@contextlib.contextmanager
+def meeting() -> Iterator[dict[str, str]]:
+    """MASTER_ADDR and MASTER_PORT of ranks on this machine, whose port nobody else is given while this is open.
+
+    It is bound, so the kernel passes it over; PyTorch's store names it and sets SO_REUSEADDR too, so it may listen.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("", 0))
+        yield {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(holder.getsockname()[1])}
 
 
 def start(

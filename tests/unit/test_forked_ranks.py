@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
+import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 
 import pytest
 
+IP_LOCAL_PORT_RANGE = 51  # of Linux 6.3; not in Python's module
 FILE = Path(__file__).resolve().parents[1] / "start/forked_ranks.py"
 SLOW = "import os\nprint('imported')\nstarted = os.getpid()\n"
 PROGRAM = """
@@ -115,3 +119,33 @@ def test_when_one_fails_the_others_end(forked_ranks: ModuleType, tmp_path: Path)
 def test_a_wait_has_a_limit(forked_ranks: ModuleType) -> None:
     processes = [subprocess.Popen(["sleep", "600"]) for _ in range(2)]
     assert forked_ranks.wait(processes, 0.2) == [-9, -9]
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_nobody_else_is_given_the_port_where_ranks_meet(forked_ranks: ModuleType, reuse: bool) -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+        with forked_ranks.meeting() as place:
+            port = int(place["MASTER_PORT"])
+            try:  # the only port that the kernel may choose for this socket
+                other.setsockopt(socket.IPPROTO_IP, IP_LOCAL_PORT_RANGE, struct.pack("I", port << 16 | port))
+            except OSError as error:
+                assert error.errno == errno.ENOPROTOOPT
+                pytest.skip("this kernel has no range of ports for a socket")
+            with pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        assert other.getsockname() == (place["MASTER_ADDR"], port)
+
+
+def test_ranks_listen_on_the_port_where_they_meet(forked_ranks: ModuleType) -> None:
+    """As PyTorch's store does, which sets SO_REUSEADDR: on every address, of IPv6 too where there are any."""
+    with forked_ranks.meeting() as place:
+        address = ("", int(place["MASTER_PORT"]))
+        dual = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if dual else socket.AF_INET
+        with (
+            socket.create_server(address, family=family, dualstack_ipv6=dual),
+            socket.create_connection((place["MASTER_ADDR"], address[1])),
+        ):
+            pass

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from forked_ranks import wait
+from forked_ranks import meeting, wait
 
 PROGRAM = Path(__file__).with_name("cuda_recommender.py")
 STEPS, RANKS = 8, 2
@@ -21,21 +20,19 @@ OURS = {"AsynchronousCompleteCumsum": 1, "JaggedToPaddedDense": 8, "DenseToJagge
 
 def train(kind: str, precision: str, folder: Path) -> tuple[list[list[float]], str]:
     """The losses of each rank, and what the processes said."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
+    env = {**os.environ, "WORLD_SIZE": str(RANKS)}
     env |= {"OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(kind == "cuda"))}
     env |= {"TWIN_COUNTS": str(folder / f"{precision}-%r.jsonl")} if kind == "cuda" else {}
     files = [folder / f"{kind}-{precision}-{rank}.txt" for rank in range(RANKS)]
     logs = [file.with_suffix(".log") for file in files]
     running = []
-    for rank, (file, log) in enumerate(zip(files, logs, strict=True)):
-        argv = [sys.executable, str(PROGRAM), kind, precision, str(STEPS), str(file)]
-        own = {**env, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-        with log.open("w") as output:
-            running.append(subprocess.Popen(argv, env=own, stdout=output, stderr=subprocess.STDOUT))
-    codes = wait(running, TIME_LIMIT, PATIENCE)
+    with meeting() as place:
+        for rank, (file, log) in enumerate(zip(files, logs, strict=True)):
+            argv = [sys.executable, str(PROGRAM), kind, precision, str(STEPS), str(file)]
+            own = {**env, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            with log.open("w") as output:
+                running.append(subprocess.Popen(argv, env=own, stdout=output, stderr=subprocess.STDOUT))
+        codes = wait(running, TIME_LIMIT, PATIENCE)
     said = "\n".join(log.read_text() for log in logs)
     assert codes == [0] * RANKS, f"the ranks ended with {codes}\n{said[-6000:]}"
     return [[float(line) for line in file.read_text().split()] for file in files], said

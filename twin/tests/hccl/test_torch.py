@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -48,13 +47,11 @@ def torchrun(script: str, size: int, *arguments: str, **environment: str) -> sub
 def forked(script: str, size: int, folder: Path, *arguments: str, **environment: str) -> tuple[list[int], str]:
     """The ranks' exit codes, and what they said: `script` with `arguments` and `folder`, where they meet."""
     logs = [folder / f"rank{rank}.log" for rank in range(size)]
-    common = environment_of(size, environment) | {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": str(size)}
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        common["MASTER_PORT"] = str(probe.getsockname()[1])
+    common = environment_of(size, environment) | {"WORLD_SIZE": str(size)}
     own = [{"RANK": str(n), "LOCAL_RANK": str(n), "LOCAL_WORLD_SIZE": str(size)} for n in range(size)]
     argv = [str(HERE / script), *arguments, str(folder)]
-    codes = forked_ranks.wait(forked_ranks.start("torch,torch_npu", argv, common, own, logs), 300, SOON)
+    with forked_ranks.meeting() as place:
+        codes = forked_ranks.wait(forked_ranks.start("torch,torch_npu", argv, common | place, own, logs), 300, SOON)
     return codes, "\n".join(log.read_text(errors="replace")[-4000:] for log in logs)
 
 
