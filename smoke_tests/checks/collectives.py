@@ -27,10 +27,11 @@ SETTINGS = ("train.batch=16", "model.dropout=0", "model.max_items=50")
 
 def run(context: Context) -> Outcome:
     kind = kind_of_ranks(context.kind)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as holder:
+        # Bound until the ranks have met, so that nobody else is given the port; their store sets SO_REUSEADDR too.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("", 0))
+        port = holder.getsockname()[1]
         argv = [sys.executable, "-m", "smoke_tests.checks.collectives", kind, str(context.data_dir), folder]
         common = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(RANKS)}
         logs = [Path(folder) / f"rank{rank}.log" for rank in range(RANKS)]
