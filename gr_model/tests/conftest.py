@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +9,25 @@ import numpy as np
 import pytest
 
 if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
     from gr_model.data.interactions import Interactions
 
 INTER = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
 USER = "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token\n"
 ITEM = "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq\n"
+
+
+@pytest.fixture
+def two_processes(request: pytest.FixtureRequest) -> Iterator[DeviceMesh]:
+    """Of which one is here, the first if a test asks for no other; what they add up is what this one has."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", store=FakeStore(), rank=getattr(request, "param", 0), world_size=2)
+    yield init_device_mesh("cpu", (2,))
+    dist.destroy_process_group()
 
 
 @pytest.fixture

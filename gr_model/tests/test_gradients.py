@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor.debug import CommDebugMode
-from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from gr_model.runtime.world import World
 from gr_model.training import gradients
 from gr_model.training.pieces import Pieces
-
-
-@pytest.fixture
-def two_processes() -> Iterator[DeviceMesh]:
-    """Of which one is here; the other one's pieces count as zeros."""
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    yield init_device_mesh("cpu", (2,))
-    dist.destroy_process_group()
 
 
 def in_pieces(mesh: DeviceMesh, count: int) -> list[nn.Parameter]:
