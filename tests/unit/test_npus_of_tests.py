@@ -12,7 +12,8 @@ from grstack.accept.parts import PARTS
 from grstack.ask import ask
 
 ROOT = Path(__file__).resolve().parents[2]
-A_RANK = re.compile(r"environ\[\"RANK\"\]|\branks import run\b|init_process_group\(|world\.join\(")
+# A group of the backend "fake" has one process, whatever its world size says.
+A_RANK = re.compile(r"environ\[\"RANK\"\]|\branks import run\b|init_process_group\((?!\"fake\")|world\.join\(")
 MARK, PARAMETER = re.compile(r"mark\.npus\("), re.compile(r"(parametrize\(.*\b(world|processes)\b|params=\[2, 4\])")
 TORCHREC, HYBRID = "recipes/torchrec/tests", "embeddings/hybrid_torchrec/tests/distributed"
 # Each program that is a rank, and the files of tests that start it on NPUs.
