@@ -1,50 +1,28 @@
 // Columns of rows as vectors. Included once per instruction set, inside namespace row_math::<set>. Vectors are the
 // compiler's own, so the same text serves SSE2, AVX2, AVX-512 and NEON. Before it stand the vector types (vectors.inl),
-// and conversions of fp16 and square roots by the set's own instructions (x86.inl) or lane by lane (lanes.inl).
+// and conversions of fp16 and square roots: x86.inl, or neon.inl or lanes.inl with square_roots.inl.
 
 template <typename V>
-struct Lanes;
-template <>
-struct Lanes<float> {
-  static constexpr int kCount = 1;
-};
-template <>
-struct Lanes<V4> {
-  static constexpr int kCount = 4;
-  typedef uint32_t Words __attribute__((vector_size(16)));
-  typedef uint16_t Shorts __attribute__((vector_size(8)));
-};
-template <>
-struct Lanes<V8> {
-  static constexpr int kCount = 8;
-  typedef uint32_t Words __attribute__((vector_size(32)));
-  typedef uint16_t Shorts __attribute__((vector_size(16)));
-};
-template <>
-struct Lanes<V16> {
-  static constexpr int kCount = 16;
-  typedef uint32_t Words __attribute__((vector_size(64)));
-  typedef uint16_t Shorts __attribute__((vector_size(32)));
-};
-
-template <typename To, typename From>
-static inline To bits_as(const From& from) {
-  static_assert(sizeof(To) == sizeof(From), "a bit cast keeps the size");
-  To to;
-  __builtin_memcpy(&to, &from, sizeof(To));
-  return to;
+static inline Pair<V> square_root(const Pair<V>& value) {
+  return {square_root(value.low), square_root(value.high)};
 }
 
 template <typename V>
 static inline V load(const float* from) {
-  V value;
-  __builtin_memcpy(&value, from, sizeof(V));
-  return value;
+  if constexpr (kIsPair<V>) {
+    return {load<decltype(V::low)>(from), load<decltype(V::high)>(from + Lanes<V>::kCount / 2)};
+  } else {
+    V value;
+    __builtin_memcpy(&value, from, sizeof(V));
+    return value;
+  }
 }
 
 template <typename V>
 static inline V load(const Bfloat16* from) {
-  if constexpr (Lanes<V>::kCount == 1) {
+  if constexpr (kIsPair<V>) {
+    return {load<decltype(V::low)>(from), load<decltype(V::high)>(from + Lanes<V>::kCount / 2)};
+  } else if constexpr (Lanes<V>::kCount == 1) {
     return bits_as<float>(static_cast<uint32_t>(from->bits) << 16);
   } else {
     typename Lanes<V>::Shorts shorts;
@@ -55,20 +33,23 @@ static inline V load(const Bfloat16* from) {
 
 template <typename V>
 static inline V load(const Half* from) {
-  if constexpr (Lanes<V>::kCount == 16) {
-    return half_to_float16(from);
-  } else if constexpr (Lanes<V>::kCount == 8) {
-    return half_to_float8(from);
-  } else if constexpr (Lanes<V>::kCount == 4) {
-    return half_to_float4(from);
-  } else {
+  if constexpr (kIsPair<V>) {
+    return {load<decltype(V::low)>(from), load<decltype(V::high)>(from + Lanes<V>::kCount / 2)};
+  } else if constexpr (Lanes<V>::kCount == 1) {
     return half_to_float(*from);
+  } else {
+    return half_to_vector(from, As<V>());
   }
 }
 
 template <typename V>
 static inline void store(float* to, const V& value) {
-  __builtin_memcpy(to, &value, sizeof(V));
+  if constexpr (kIsPair<V>) {
+    store(to, value.low);
+    store(to + Lanes<V>::kCount / 2, value.high);
+  } else {
+    __builtin_memcpy(to, &value, sizeof(V));
+  }
 }
 
 static inline Bfloat16 to_bfloat16(float value) {
@@ -92,12 +73,6 @@ static inline V sign_of(const V& value) {
   return bits_as<V>((bits & 0x80000000u) | one);
 }
 
-// A vector type as an argument.
-template <typename V>
-struct As {
-  using type = V;
-};
-
 // Calls body(As<V>(), column) for stretches of columns, as wide as vectors and the width allow.
 template <typename Body>
 static inline void for_columns(int64_t width, Body body) {
@@ -116,9 +91,13 @@ static inline void for_columns(int64_t width, Body body) {
 
 template <typename Half, typename V>
 static inline Half sum_of_halves(const V& value) {
-  Half halves[2];
-  __builtin_memcpy(halves, &value, sizeof(halves));
-  return halves[0] + halves[1];
+  if constexpr (kIsPair<V>) {
+    return value.low + value.high;
+  } else {
+    Half halves[2];
+    __builtin_memcpy(halves, &value, sizeof(halves));
+    return halves[0] + halves[1];
+  }
 }
 
 // The sum of term(As<V>(), column) over all columns, in the same order on every instruction set.

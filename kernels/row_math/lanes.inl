@@ -1,25 +1,20 @@
-// Conversions and square roots lane by lane.
+// fp16 conversions by the integer arithmetic of half_software.inl.
 
-template <typename V>
-static inline V half_to_vector(const Half* from) {
-  V value{};
-  for (unsigned i = 0; i < sizeof(V) / sizeof(float); ++i) value[i] = half_to_float(from[i]);
-  return value;
+// Shifted to its place, a number's exponent is 112 too low; that of infinity and of what is no number, twice. Numbers
+// below the smallest normal one have no exponent: they are what 2^-14 is exceeded by.
+static inline V4 half_to_vector(const Half* from, As<V4>) {
+  using Words = Lanes<V4>::Words;
+  Lanes<V4>::Shorts shorts;
+  __builtin_memcpy(&shorts, from, sizeof(shorts));
+  const Words bits = __builtin_convertvector(shorts, Words);
+  const Words magnitude = bits & 0x7fffu;
+  const Words wide = (magnitude << 13) + (112u << 23);
+  const Words above = (Words)(magnitude > 0x7bffu) & (112u << 23);
+  const Words small = (Words)(magnitude < 0x400u);
+  const Words tiny = (Words)((V4)(wide + (1u << 23)) - 0x1p-14f);
+  return (V4)((tiny & small) | ((wide + above) & ~small) | (bits & 0x8000u) << 16);
 }
-
-static inline V4 half_to_float4(const Half* from) { return half_to_vector<V4>(from); }
-static inline V8 half_to_float8(const Half* from) { return half_to_vector<V8>(from); }
-static inline V16 half_to_float16(const Half* from) { return half_to_vector<V16>(from); }
 
 static inline void float8_to_half(const float* from, Half* to) {
   for (int i = 0; i < 8; ++i) to[i] = float_to_half(from[i]);
-}
-
-static inline float square_root(float value) { return __builtin_sqrtf(value); }
-
-template <typename V>
-static inline V square_root(const V& value) {
-  V result{};
-  for (unsigned i = 0; i < sizeof(V) / sizeof(float); ++i) result[i] = __builtin_sqrtf(value[i]);
-  return result;
 }

@@ -9,13 +9,21 @@ static inline void fetch_row(const void* base, uintptr_t distance) {
   for (unsigned line = 0; line < kBytes; line += 64) __builtin_prefetch(row + line, 0, 2);
 }
 
-// kVectors vectors of columns of every bag: the sums stay in registers while the rows pass by.
+// The sums of this many columns have half of the registers.
+#if ROW_MATH_LANES >= 16 || defined(__aarch64__)
+constexpr int kSumColumns = ROW_MATH_LANES * 16;
+#else
+constexpr int kSumColumns = ROW_MATH_LANES * 8;
+#endif
+
+// kVectors vectors of columns of every bag: the sums stay in registers while the rows pass by. Indices before
+// `readable` may be looked at.
 template <typename V, int kVectors, bool kWeighted, typename Row, typename Index>
-static inline void pool_columns(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
-                                int64_t stride, const float* weights, bool mean, float* out, int64_t out_stride) {
+static inline void pool_columns(const Row* base, const Index* indices, int64_t readable, const int64_t* offsets,
+                                int64_t bags, int64_t stride, const float* weights, bool mean, float* out,
+                                int64_t out_stride) {
   constexpr int kLanes = Lanes<V>::kCount;
   constexpr int64_t kAhead = 32;  // rows; measured
-  const int64_t readable = offsets[bags] - kAhead;
   int64_t k = offsets[0];
   for (int64_t bag = 0; bag < bags; ++bag, out += out_stride) {
     const int64_t start = k;
@@ -23,7 +31,7 @@ static inline void pool_columns(const Row* base, const Index* indices, const int
     V sums[kVectors];
     for (int c = 0; c < kVectors; ++c) sums[c] = V{};
     for (; k < end; ++k) {
-      if (k < readable) {
+      if (k < readable - kAhead) {
         fetch_row<kVectors * kLanes * sizeof(Row)>(
             base, static_cast<uintptr_t>(indices[k + kAhead]) * static_cast<uintptr_t>(stride) * sizeof(Row));
       }
@@ -46,14 +54,16 @@ static inline void pool_columns(const Row* base, const Index* indices, const int
 }
 
 template <bool kWeighted, typename Row, typename Index>
-static inline void pool_rows(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
-                             int64_t stride, int64_t width, const float* weights, bool mean, float* out,
+static inline void pool_rows(const Row* base, const Index* indices, int64_t readable, const int64_t* offsets,
+                             int64_t bags, int64_t stride, int64_t width, const float* weights, bool mean, float* out,
                              int64_t out_stride) {
   int64_t column = 0;
 #define ROW_MATH_POOL(V, VECTORS)                                                                                   \
-  for (; column + VECTORS * Lanes<V>::kCount <= width; column += VECTORS * Lanes<V>::kCount) {                      \
-    pool_columns<V, VECTORS, kWeighted>(base + column, indices, offsets, bags, stride, weights, mean, out + column, \
-                                        out_stride);                                                                \
+  if constexpr (VECTORS * Lanes<V>::kCount <= kSumColumns) {                                                        \
+    for (; column + VECTORS * Lanes<V>::kCount <= width; column += VECTORS * Lanes<V>::kCount) {                    \
+      pool_columns<V, VECTORS, kWeighted>(base + column, indices, readable, offsets, bags, stride, weights, mean,   \
+                                          out + column, out_stride);                                                \
+    }                                                                                                               \
   }
   ROW_MATH_POOL(V16, 8)
   ROW_MATH_POOL(V16, 4)
@@ -65,13 +75,29 @@ static inline void pool_rows(const Row* base, const Index* indices, const int64_
 #undef ROW_MATH_POOL
 }
 
+// Of wide rows, which take several passes, so many at a time that the first cache and its pages hold them.
+template <bool kWeighted, typename Row, typename Index>
+static inline void pool_bags(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
+                             int64_t stride, int64_t width, const float* weights, bool mean, float* out,
+                             int64_t out_stride) {
+  constexpr int64_t kTogether = 48;
+  const int64_t readable = offsets[bags];
+  for (int64_t first = 0; first < bags;) {
+    int64_t end = width > kSumColumns ? first + 1 : bags;
+    while (end < bags && offsets[end + 1] - offsets[first] <= kTogether) ++end;
+    pool_rows<kWeighted>(base, indices, readable, offsets + first, end - first, stride, width, weights, mean,
+                         out + first * out_stride, out_stride);
+    first = end;
+  }
+}
+
 template <typename Row, typename Index>
 static void pool(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags, int64_t stride,
                  int64_t width, const float* weights, bool mean, float* out, int64_t out_stride) {
   if (weights != nullptr) {
-    pool_rows<true>(base, indices, offsets, bags, stride, width, weights, mean, out, out_stride);
+    pool_bags<true>(base, indices, offsets, bags, stride, width, weights, mean, out, out_stride);
   } else {
-    pool_rows<false>(base, indices, offsets, bags, stride, width, weights, mean, out, out_stride);
+    pool_bags<false>(base, indices, offsets, bags, stride, width, weights, mean, out, out_stride);
   }
 }
 

@@ -8,6 +8,8 @@
 #pragma GCC target("avx2,fma,f16c")
 #include <immintrin.h>
 
+#define ROW_MATH_LANES 8
+
 namespace row_math::avx2 {
 #include "row_math/vectors.inl"
 

@@ -8,7 +8,7 @@
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")
 #include <immintrin.h>
 
-#define ROW_MATH_AVX512
+#define ROW_MATH_LANES 16
 
 namespace row_math::avx512 {
 #include "row_math/vectors.inl"

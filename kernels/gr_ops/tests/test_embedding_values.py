@@ -322,6 +322,35 @@ def test_strided_arguments(device: str) -> None:
     compare(module.weights.view(10, 4)[1], np.array([-1.6, -1.5, -1.4, -1.3]))
 
 
+@pytest.mark.parametrize("capability", ["", "avx2", "generic"])
+def test_bags_of_every_width(fresh_process, capability: str) -> None:
+    """Against torch in float64, on each instruction set: wide rows take several passes, narrow ones are cut up."""
+    script = """
+        import torch, gr_ops
+        torch.manual_seed(0)
+        lengths = torch.tensor([0, 1, 3, 40, 0, 70, 2, 1, 1, 55, 0])
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
+        indices = torch.randint(0, 50, (int(offsets[-1]),))
+        factors = torch.randn(len(indices))
+        for width in (1, 3, 4, 8, 12, 16, 20, 31, 32, 48, 64, 96, 100, 128, 144, 200, 256, 320):
+            starts, dims = torch.tensor([0]), torch.tensor([0, width])
+            for dtype in (torch.float32, torch.float16, torch.bfloat16):
+                table = torch.randn(50, width).to(dtype)
+                for mode, code in (("sum", 0), ("mean", 1)):
+                    for weights in (None, factors):
+                        out = torch.ops.mxrec.embedding_pool(
+                            table.flatten(), starts, dims, width, width, None, indices, offsets, code, weights, 0
+                        )
+                        rows = table.double()[indices] * (1.0 if weights is None else weights.double()[:, None])
+                        expected = torch.segment_reduce(rows, mode, lengths=lengths, axis=0, initial=0, unsafe=True)
+                        expected = expected.nan_to_num(0.0)  # means of nothing
+                        torch.testing.assert_close(out.double(), expected, rtol=2e-6, atol=2e-5)
+        print('bags ok')
+    """
+    result = fresh_process(script, MXREC_CPU_CAPABILITY=capability, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert result.stdout.strip().endswith("bags ok"), result.stderr
+
+
 def test_instruction_sets_agree(fresh_process) -> None:
     """Conversions and copies are exact on every instruction set; this process has the processor's best one."""
     script = """
