@@ -13,8 +13,7 @@
 namespace gr_ops {
 namespace {
 
-typedef uint64_t Block __attribute__((vector_size(64)));
-constexpr int64_t kBlock = sizeof(Block);
+constexpr int64_t kBlock = 64;
 // Bytes of a segment: how it ends no longer matters, and memcpy and memset write it by an instruction that fetches no
 // line only to overwrite it.
 constexpr int64_t kLong = 8192;
@@ -22,12 +21,28 @@ constexpr int64_t kLong = 8192;
 // two, those of 200 bytes 0.97, those of 80 bytes 1.1, and of 16 bytes 1.3.
 constexpr int64_t kFourBlocks = 192;
 
-#define GR_OPS_INLINE static inline __attribute__((always_inline))
+#define GR_OPS_ALWAYS_INLINE inline __attribute__((always_inline))
+#define GR_OPS_INLINE static GR_OPS_ALWAYS_INLINE
 
+// A block in registers of so many bytes: the compiler takes a vector that the set has none for through the stack.
+template <int64_t kRegister>
+struct Block {
+  typedef uint64_t Register __attribute__((vector_size(kRegister)));
+  static constexpr int64_t kCount = kBlock / kRegister;
+
+  GR_OPS_ALWAYS_INLINE explicit Block(const char* from) {
+    for (int64_t i = 0; i < kCount; ++i) std::memcpy(&registers[i], from + i * kRegister, kRegister);
+  }
+  GR_OPS_ALWAYS_INLINE void store(char* to) const {
+    for (int64_t i = 0; i < kCount; ++i) std::memcpy(to + i * kRegister, &registers[i], kRegister);
+  }
+
+  Register registers[kCount];
+};
+
+template <int64_t kRegister>
 GR_OPS_INLINE void move_block(char* to, const char* from) {
-  Block block;
-  std::memcpy(&block, from, sizeof(block));
-  std::memcpy(to, &block, sizeof(block));
+  Block<kRegister>(from).store(to);
 }
 
 // From `to` to the next whole block of memory.
@@ -35,20 +50,22 @@ GR_OPS_INLINE int64_t to_boundary(const char* to) {
   return kBlock - static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(kBlock));
 }
 
+template <int64_t kRegister>
 GR_OPS_INLINE void copy_blocks(char* to, const char* from, int64_t bytes) {
-  move_block(to, from);
+  move_block<kRegister>(to, from);
   for (int64_t at = to_boundary(to); at < bytes; at += kBlock) {
     fetch_to_write(to + at, kBlock);
-    move_block(to + at, from + at);
+    move_block<kRegister>(to + at, from + at);
   }
 }
 
-GR_OPS_INLINE void copy(char* to, const char* from, int64_t bytes) {
+template <int64_t kRegister>
+GR_OPS_INLINE void copy_segment_by(char* to, const char* from, int64_t bytes) {
   if (bytes <= 2 * kBlock) {
-    move_block(to, from);
-    move_block(to + kBlock, from + kBlock);
+    move_block<kRegister>(to, from);
+    move_block<kRegister>(to + kBlock, from + kBlock);
   } else if (bytes < kLong) {
-    copy_blocks(to, from, bytes);
+    copy_blocks<kRegister>(to, from, bytes);
   } else {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
@@ -73,10 +90,12 @@ void Padding::fill(char* to, int64_t bytes) const {
   }
 }
 
-GR_OPS_VECTOR_CLONES
-void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding) {
+namespace {
+
+template <int64_t kRegister>
+GR_OPS_INLINE void pad_line_by(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding) {
   if (bytes < kLong) {
-    copy_blocks(to, from, bytes);
+    copy_blocks<kRegister>(to, from, bytes);
   } else {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
@@ -85,13 +104,21 @@ void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t b
     padding.fill(rest, line_bytes - bytes);
     return;
   }
-  Block block;
-  std::memcpy(&block, padding.block(), sizeof(block));
-  std::memcpy(rest, &block, sizeof(block));
+  const Block<kRegister> block(padding.block());
+  block.store(rest);
   for (int64_t at = to_boundary(rest); at < line_bytes - bytes; at += kBlock) {
     fetch_to_write(rest + at, kBlock);
-    std::memcpy(rest + at, &block, sizeof(block));
+    block.store(rest + at);
   }
+}
+
+GR_OPS_BY_REGISTER(pad_line, (char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding),
+                   to, line_bytes, from, bytes, padding)
+
+}  // namespace
+
+void pad_line_spilling(char* to, int64_t line_bytes, const char* from, int64_t bytes, const Padding& padding) {
+  pad_line(to, line_bytes, from, bytes, padding);
 }
 
 #if defined(__x86_64__)
@@ -138,14 +165,13 @@ void finish_streaming() {}
 
 #endif
 
-GR_OPS_VECTOR_CLONES
-void copy_spilling(char* to, const char* from, int64_t bytes) { copy(to, from, bytes); }
-
 namespace {
 
+GR_OPS_BY_REGISTER(copy_segment, (char* to, const char* from, int64_t bytes), to, from, bytes)
+
 // Segments [first, end), which may spill over.
-GR_OPS_VECTOR_CLONES
-void move_whole(const Segments& all, int64_t first, int64_t end) {
+template <int64_t kRegister>
+GR_OPS_INLINE void move_whole_by(const Segments& all, int64_t first, int64_t end) {
   const int64_t* starts = all.starts;
   const int64_t bytes_each = all.row_bytes;
   const int64_t ahead = ahead_of((starts[end] - starts[first]) * bytes_each / (end - first));
@@ -157,7 +183,7 @@ void move_whole(const Segments& all, int64_t first, int64_t end) {
     const int64_t bytes = (starts[p + 1] - starts[p]) * bytes_each;
     const int64_t source = all.source(p) * bytes_each;
     if (all.from_bytes - source >= bytes + kSpill) {
-      copy(to, all.from + source, bytes);
+      copy_segment_by<kRegister>(to, all.from + source, bytes);
     } else if (bytes > 0) {
       std::memcpy(to, all.from + source, static_cast<size_t>(bytes));
     }
@@ -169,7 +195,7 @@ void move_whole(const Segments& all, int64_t first, int64_t end) {
 // `blocks` blocks and takes the next segment without a branch: where a segment ends cannot be foretold, and each wrong
 // guess takes as long as half a segment of 100 ids. The processor then looks ahead over some segments by itself; the
 // starts of the next ones are asked for.
-template <int64_t blocks>
+template <int64_t kRegister, int64_t blocks>
 GR_OPS_INLINE void move_by_steps(const Segments& all, int64_t first, int64_t end) {
   constexpr int64_t step = blocks * kBlock;
   const int64_t* starts = all.starts;
@@ -190,7 +216,7 @@ GR_OPS_INLINE void move_by_steps(const Segments& all, int64_t first, int64_t end
     }
     fetch_to_write(to, step);
     if (from <= readable) {
-      for (int64_t at = 0; at < step; at += kBlock) move_block(to + at, from + (left > at ? at : 0));
+      for (int64_t at = 0; at < step; at += kBlock) move_block<kRegister>(to + at, from + (left > at ? at : 0));
     } else {
       std::memcpy(to, from, static_cast<size_t>(std::min(left, step)));
     }
@@ -204,13 +230,23 @@ GR_OPS_INLINE void move_by_steps(const Segments& all, int64_t first, int64_t end
   }
 }
 
-GR_OPS_VECTOR_CLONES
-void move_by_two_blocks(const Segments& all, int64_t first, int64_t end) { move_by_steps<2>(all, first, end); }
+template <int64_t kRegister>
+GR_OPS_INLINE void move_by_two_blocks_by(const Segments& all, int64_t first, int64_t end) {
+  move_by_steps<kRegister, 2>(all, first, end);
+}
 
-GR_OPS_VECTOR_CLONES
-void move_by_four_blocks(const Segments& all, int64_t first, int64_t end) { move_by_steps<4>(all, first, end); }
+template <int64_t kRegister>
+GR_OPS_INLINE void move_by_four_blocks_by(const Segments& all, int64_t first, int64_t end) {
+  move_by_steps<kRegister, 4>(all, first, end);
+}
+
+GR_OPS_BY_REGISTER(move_whole, (const Segments& all, int64_t first, int64_t end), all, first, end)
+GR_OPS_BY_REGISTER(move_by_two_blocks, (const Segments& all, int64_t first, int64_t end), all, first, end)
+GR_OPS_BY_REGISTER(move_by_four_blocks, (const Segments& all, int64_t first, int64_t end), all, first, end)
 
 }  // namespace
+
+void copy_spilling(char* to, const char* from, int64_t bytes) { copy_segment(to, from, bytes); }
 
 int64_t Segments::segment_of(int64_t row) const {
   return std::upper_bound(starts, starts + count + 1, row) - starts - 1;
