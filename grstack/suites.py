@@ -59,6 +59,7 @@ HOST_COMMANDS = {  # what the tests on the host call, with the Debian package of
     "readelf": "binutils",
     "ninja": "ninja-build",
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
+    "qemu-aarch64": "qemu-user",
     "ip": "iproute2",
     "nsenter": "util-linux",
 }

@@ -1,4 +1,5 @@
 """Everything of the twin compiles for aarch64: by Debian's cross compiler, unoptimised, with the warnings of a build.
+The CPU kernels that need no torch run there, on an emulated processor.
 
 What needs no torch is linked too. The two libraries that compute with libtorch are compiled against the headers of the
 locked wheels, which are the same for both architectures, with the C++ ABI of the aarch64 ones; there is no aarch64
@@ -23,7 +24,10 @@ from grstack.session import Session
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "twin/runtime"
 CORES = ROOT / "twin/cores"
+KERNELS = ROOT / "kernels"
+CROSS = KERNELS / "gr_ops/tests/cross"
 COMPILER = "aarch64-linux-gnu-g++"
+EMULATOR = "qemu-aarch64"
 WITHOUT_TORCH = (
     "ascendcl",
     "nnopbase",
@@ -132,3 +136,20 @@ def test_simulated_cores_and_an_operator_compile(headers: Path, tmp_path: Path) 
     with ThreadPoolExecutor(2) as pool:
         compiled: Sequence[Path] = list(pool.map(compile_one, enumerate(sources)))
     assert {machine(file) for file in compiled} == {"AArch64"}
+
+
+def test_arithmetic_on_rows_runs(tmp_path: Path) -> None:
+    """Lookups, fp16 and optimizers by NEON beside plain loops in double."""
+    program = tmp_path / "row_kernels"
+    sources = [CROSS / "row_kernels.cpp", *sorted((KERNELS / "row_math").glob("*.cpp"))]
+    call(COMPILER, "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-static", f"-I{KERNELS}", *sources, "-o", program)
+    assert re.fullmatch(r"\d{6,} numbers compared, 0 wrong", call(EMULATOR, program).strip())
+
+
+@pytest.mark.slow  # minutes of compiler time
+def test_hstu_attention_runs(tmp_path: Path) -> None:
+    program = tmp_path / "hstu_kernels"
+    folder = KERNELS / "gr_ops/csrc"
+    sources = [CROSS / "hstu_kernels.cpp", folder / "hstu/cpu/baseline.cpp"]
+    call(COMPILER, "-std=c++17", "-O3", "-ffp-contract=fast", "-static", f"-I{folder}", *sources, "-o", program)
+    assert re.search(r": 0 of \d{3} cases wrong", call(EMULATOR, program))
