@@ -58,12 +58,12 @@ static inline void pool_rows(const Row* base, const Index* indices, int64_t read
                              int64_t bags, int64_t stride, int64_t width, const float* weights, bool mean, float* out,
                              int64_t out_stride) {
   int64_t column = 0;
-#define ROW_MATH_POOL(V, VECTORS)                                                                                   \
-  if constexpr (VECTORS * Lanes<V>::kCount <= kSumColumns) {                                                        \
-    for (; column + VECTORS * Lanes<V>::kCount <= width; column += VECTORS * Lanes<V>::kCount) {                    \
-      pool_columns<V, VECTORS, kWeighted>(base + column, indices, readable, offsets, bags, stride, weights, mean,   \
-                                          out + column, out_stride);                                                \
-    }                                                                                                               \
+#define ROW_MATH_POOL(V, VECTORS)                                                                                 \
+  if constexpr (VECTORS * Lanes<V>::kCount <= kSumColumns) {                                                      \
+    for (; column + VECTORS * Lanes<V>::kCount <= width; column += VECTORS * Lanes<V>::kCount) {                  \
+      pool_columns<V, VECTORS, kWeighted>(base + column, indices, readable, offsets, bags, stride, weights, mean, \
+                                          out + column, out_stride);                                              \
+    }                                                                                                             \
   }
   ROW_MATH_POOL(V16, 8)
   ROW_MATH_POOL(V16, 4)

@@ -56,18 +56,18 @@ constexpr bool kIsPair = false;
 template <typename V>
 constexpr bool kIsPair<Pair<V>> = true;
 
-#define ROW_MATH_OF_PAIRS(OPERATOR)                                               \
-  template <typename V>                                                           \
-  static inline Pair<V> operator OPERATOR(const Pair<V>& a, const Pair<V>& b) {   \
-    return {a.low OPERATOR b.low, a.high OPERATOR b.high};                        \
-  }                                                                               \
-  template <typename V>                                                           \
+#define ROW_MATH_OF_PAIRS(OPERATOR)                                                \
+  template <typename V>                                                            \
+  static inline Pair<V> operator OPERATOR(const Pair<V>& a, const Pair<V>& b) {    \
+    return {a.low OPERATOR b.low, a.high OPERATOR b.high};                         \
+  }                                                                                \
+  template <typename V>                                                            \
   static inline Pair<V> operator OPERATOR(const Pair<V>& a, const Element<V>& b) { \
-    return {a.low OPERATOR b, a.high OPERATOR b};                                 \
-  }                                                                               \
-  template <typename V>                                                           \
+    return {a.low OPERATOR b, a.high OPERATOR b};                                  \
+  }                                                                                \
+  template <typename V>                                                            \
   static inline Pair<V> operator OPERATOR(const Element<V>& a, const Pair<V>& b) { \
-    return {a OPERATOR b.low, a OPERATOR b.high};                                 \
+    return {a OPERATOR b.low, a OPERATOR b.high};                                  \
   }
 ROW_MATH_OF_PAIRS(+)
 ROW_MATH_OF_PAIRS(-)

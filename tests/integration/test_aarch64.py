@@ -142,7 +142,9 @@ def test_arithmetic_on_rows_runs(tmp_path: Path) -> None:
     """Lookups, fp16 and optimizers by NEON beside plain loops in double."""
     program = tmp_path / "row_kernels"
     sources = [CROSS / "row_kernels.cpp", *sorted((KERNELS / "row_math").glob("*.cpp"))]
-    call(COMPILER, "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-static", f"-I{KERNELS}", *sources, "-o", program)
+    call(
+        COMPILER, "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-static", f"-I{KERNELS}", *sources, "-o", program
+    )
     assert re.fullmatch(r"\d{6,} numbers compared, 0 wrong", call(EMULATOR, program).strip())
 
 

@@ -16,8 +16,6 @@ constexpr uint32_t kRows = 4;  // of a register tile
 constexpr uint32_t kColumns = 16;
 constexpr uint32_t kDepth = 256;  // k of a packed panel, which stays in the first-level cache
 
-typedef float Lanes __attribute__((vector_size(kColumns * sizeof(float)), aligned(4)));
-
 // `count` elements of one stored row as floats.
 const float* StoredRow(const CubeMatrix& matrix, uint64_t row, uint64_t column, uint32_t count, float* buffer) {
   const uint64_t at = row * matrix.pitch + column;
@@ -50,34 +48,53 @@ void Pack(const CubeMatrix& matrix, uint32_t row0, uint32_t rows, uint32_t colum
 }
 
 // Adds a[rows, depth] (pitch kDepth) times b[depth, columns] (pitch bPitch, padded with zeros) to c[rows, columns].
-FOR_EACH_CPU void AddPanels(const float* a, const float* b, uint64_t bPitch, uint32_t rows, uint32_t columns,
-                            uint32_t depth, uint64_t cPitch, float* c) {
+// kRegister: bytes of a register. The sums of a longer vector would go through the stack.
+template <uint32_t kRegister>
+inline __attribute__((always_inline)) void AddPanelsBy(const float* a, const float* b, uint64_t bPitch, uint32_t rows,
+                                                       uint32_t columns, uint32_t depth, uint64_t cPitch, float* c) {
+  typedef float Lanes __attribute__((vector_size(kRegister)));
+  constexpr uint32_t kVectors = kColumns * sizeof(float) / kRegister;
   for (uint32_t j = 0; j < columns; j += kColumns) {
     const uint32_t width = std::min(kColumns, columns - j);
     for (uint32_t i = 0; i < rows; i += kRows) {
       const uint32_t height = std::min(kRows, rows - i);
       const float* lines[kRows];
-      Lanes sums[kRows];
+      Lanes sums[kRows][kVectors];
       for (uint32_t r = 0; r < kRows; ++r) {
         const uint32_t row = i + std::min(r, height - 1);
         lines[r] = a + static_cast<uint64_t>(row) * kDepth;
         float line[kColumns] = {};
         std::memcpy(line, c + row * cPitch + j, width * sizeof(float));
-        std::memcpy(&sums[r], line, sizeof(Lanes));
+        for (uint32_t v = 0; v < kVectors; ++v) {
+          std::memcpy(&sums[r][v], line + v * kColumns / kVectors, kRegister);
+        }
       }
       for (uint32_t p = 0; p < depth; ++p) {
-        Lanes terms;
-        std::memcpy(&terms, b + p * bPitch + j, sizeof(Lanes));
+        Lanes terms[kVectors];
+        for (uint32_t v = 0; v < kVectors; ++v) {
+          std::memcpy(&terms[v], b + p * bPitch + j + v * kColumns / kVectors, kRegister);
+        }
         for (uint32_t r = 0; r < kRows; ++r) {
-          sums[r] += lines[r][p] * terms;
+          for (uint32_t v = 0; v < kVectors; ++v) {
+            sums[r][v] += lines[r][p] * terms[v];
+          }
         }
       }
       for (uint32_t r = 0; r < height; ++r) {
-        std::memcpy(c + (i + r) * cPitch + j, &sums[r], width * sizeof(float));
+        float line[kColumns];
+        for (uint32_t v = 0; v < kVectors; ++v) {
+          std::memcpy(line + v * kColumns / kVectors, &sums[r][v], kRegister);
+        }
+        std::memcpy(c + (i + r) * cPitch + j, line, width * sizeof(float));
       }
     }
   }
 }
+
+BY_REGISTER(AddPanels,
+            (const float* a, const float* b, uint64_t bPitch, uint32_t rows, uint32_t columns, uint32_t depth,
+             uint64_t cPitch, float* c),
+            a, b, bPitch, rows, columns, depth, cPitch, c)
 
 }  // namespace
 

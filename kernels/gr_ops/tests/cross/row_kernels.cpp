@@ -173,7 +173,9 @@ void take(const std::string& kind, Rows& rows, const Step& s) {
       m[0] += squares / static_cast<double>(width);
       const double rate = s.learning_rate / (std::sqrt(m[0]) + s.eps);
       for (int64_t i = 0; i < width; ++i) {
-        const double decay = coupled ? rate * s.weight_decay : s.weight_decay_mode == 2 ? s.learning_rate * s.weight_decay : 0.0;
+        const double decay = coupled                    ? rate * s.weight_decay
+                             : s.weight_decay_mode == 2 ? s.learning_rate * s.weight_decay
+                                                        : 0.0;
         w[i] = (1 - decay) * w[i] - rate * g[i];
       }
       const double length = norm(rows.weights, start, width);
@@ -215,7 +217,7 @@ void test_steps(const RowKernels& kernels, std::mt19937& draw) {
   for (const auto& [kind, member] : kinds) {
     for (const int64_t width : {1, 4, 7, 16, 29, 64, 120}) {
       for (int mode = 0; mode < 3; ++mode) {
-        Step s{0.01f, 1e-6f, 0.9f, 0.999f, 0.1f, 0.001f, mode == 0 ? 0.0f : 0.02f, mode, mode == 2 ? 3.0f : 0.0f,
+        Step s{0.01f, 1e-6f,  0.9f, 0.999f, 0.1f, 0.001f, mode == 0 ? 0.0f : 0.02f, mode, mode == 2 ? 3.0f : 0.0f,
                10.0f, 1000.0f};
         const int64_t count = 39;
         std::vector<float> w(count * width), m(count * width), v(count * width), g(count * width);
