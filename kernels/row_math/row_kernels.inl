@@ -9,8 +9,8 @@ static inline void fetch_row(const void* base, uintptr_t distance) {
   for (unsigned line = 0; line < kBytes; line += 64) __builtin_prefetch(row + line, 0, 2);
 }
 
-// The sums of this many columns have half of the registers.
-#if ROW_MATH_LANES >= 16 || defined(__aarch64__)
+// Columns of a pass, at most: their sums have half of the registers, or a quarter with AVX-512.
+#if defined(__aarch64__)
 constexpr int kSumColumns = ROW_MATH_LANES * 16;
 #else
 constexpr int kSumColumns = ROW_MATH_LANES * 8;
@@ -75,15 +75,16 @@ static inline void pool_rows(const Row* base, const Index* indices, int64_t read
 #undef ROW_MATH_POOL
 }
 
-// Of wide rows, which take several passes, so many at a time that the first cache and its pages hold them.
+// Of rows that take several passes, so many at a time that the first cache and its pages hold them.
 template <bool kWeighted, typename Row, typename Index>
 static inline void pool_bags(const Row* base, const Index* indices, const int64_t* offsets, int64_t bags,
                              int64_t stride, int64_t width, const float* weights, bool mean, float* out,
                              int64_t out_stride) {
   constexpr int64_t kTogether = 48;
+  const bool one_pass = width <= kSumColumns && (width & (width - 1)) == 0;
   const int64_t readable = offsets[bags];
   for (int64_t first = 0; first < bags;) {
-    int64_t end = width > kSumColumns ? first + 1 : bags;
+    int64_t end = one_pass ? bags : first + 1;
     while (end < bags && offsets[end + 1] - offsets[first] <= kTogether) ++end;
     pool_rows<kWeighted>(base, indices, readable, offsets + first, end - first, stride, width, weights, mean,
                          out + first * out_stride, out_stride);
