@@ -1,9 +1,10 @@
 """CPU kernels of the operators beside their named peers, in one run.
 
     python benchmarks/operators.py [jagged] [sparse] [embedding] [hstu] [layer] [--threads 1,2] [--seconds S]
-        [--output FOLDER]
+        [--output FOLDER] [--suffix TEXT]
 
-prints a table per module and writes FOLDER/operators-cpu-MODULE.{json,md}.
+prints a table per module and writes FOLDER/operators-cpu-MODULE.{json,md}. With a suffix, as -avx2, a processor of another
+kind has results beside those.
 """
 
 import argparse
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.6, help="of each row cold, and as long warm, at least")
     parser.add_argument("--match", default="", help="only cases whose operator or shape has this text")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder")
+    parser.add_argument("--suffix", default="", help="of the results' names")
     parser.add_argument("--peer-shares", type=Path, help=argparse.SUPPRESS)  # only measures them, into a file
     arguments = parser.parse_args()
     unknown = set(arguments.modules) - set(MODULES)
@@ -59,7 +61,7 @@ def main() -> None:
             print(report.line(row), flush=True)
             rows.append(row)
         if not arguments.match:
-            report.write(rows, arguments.output / f"operators-cpu-{name}", module.TITLE)
+            report.write(rows, arguments.output / f"operators-cpu-{name}{arguments.suffix}", module.TITLE)
         print(f"{name}: {time.perf_counter() - started:.0f} s, {sum(row.missed for row in rows)} rows missed")
 
 
