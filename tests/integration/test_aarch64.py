@@ -86,6 +86,13 @@ def build(headers: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def ran(program: Path, include: Path, *sources: Path) -> str:
+    """What a program says on an emulated processor."""
+    flags = ("-std=c++17", "-O3", "-ffp-contract=fast", "-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-static")
+    call(COMPILER, *flags, f"-I{include}", *sources, "-o", program)
+    return call(EMULATOR, program).strip()
+
+
 def machine(file: Path) -> str:
     found = re.search(r"Machine:\s*(.*)", call("readelf", "-h", file))
     assert found is not None
@@ -138,20 +145,20 @@ def test_simulated_cores_and_an_operator_compile(headers: Path, tmp_path: Path) 
     assert {machine(file) for file in compiled} == {"AArch64"}
 
 
+def test_moves_run(tmp_path: Path) -> None:
+    csrc = KERNELS / "gr_ops/csrc"
+    said = ran(tmp_path / "moves", csrc, CROSS / "moves.cpp", csrc / "common/moves.cpp")
+    assert re.fullmatch(r"\d{4,} moves compared, 0 wrong", said)
+
+
 def test_arithmetic_on_rows_runs(tmp_path: Path) -> None:
     """Lookups, fp16 and optimizers by NEON beside plain loops in double."""
-    program = tmp_path / "row_kernels"
-    sources = [CROSS / "row_kernels.cpp", *sorted((KERNELS / "row_math").glob("*.cpp"))]
-    call(
-        COMPILER, "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-static", f"-I{KERNELS}", *sources, "-o", program
-    )
-    assert re.fullmatch(r"\d{6,} numbers compared, 0 wrong", call(EMULATOR, program).strip())
+    said = ran(tmp_path / "row_kernels", KERNELS, CROSS / "row_kernels.cpp", *(KERNELS / "row_math").glob("*.cpp"))
+    assert re.fullmatch(r"\d{6,} numbers compared, 0 wrong", said)
 
 
 @pytest.mark.slow  # minutes of compiler time
 def test_hstu_attention_runs(tmp_path: Path) -> None:
-    program = tmp_path / "hstu_kernels"
-    folder = KERNELS / "gr_ops/csrc"
-    sources = [CROSS / "hstu_kernels.cpp", folder / "hstu/cpu/baseline.cpp"]
-    call(COMPILER, "-std=c++17", "-O3", "-ffp-contract=fast", "-static", f"-I{folder}", *sources, "-o", program)
-    assert re.search(r": 0 of \d{3} cases wrong", call(EMULATOR, program))
+    csrc = KERNELS / "gr_ops/csrc"
+    said = ran(tmp_path / "hstu_kernels", csrc, CROSS / "hstu_kernels.cpp", csrc / "hstu/cpu/baseline.cpp")
+    assert re.search(r": 0 of \d{3} cases wrong", said)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 THREADS = (1, 2, 3)
-BATCH = 5000  # with SHORT rows of 8 bytes, some shares of 64 KB for each thread
+BATCH = 50_000  # with short rows of 8 bytes, a share of 256 KB and more for each thread
 LIBC = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
 
 
@@ -50,9 +50,9 @@ def lengths_of(rng: np.random.Generator, longest: int, batch: int = BATCH) -> np
         (BATCH, 40, 1, "i8"),
         (BATCH, 17, 3, "i2"),
         (BATCH, 9, 5, "u1"),
-        (BATCH, 200, 1, "i8"),
-        (BATCH, 37, 3, "f4"),
-        (BATCH, 60, 64, "f4"),
+        (5000, 200, 1, "i8"),
+        (5000, 37, 3, "f4"),
+        (5000, 60, 64, "f4"),
         (300, 70, 64, "f8"),
     ],
 )
