@@ -3,8 +3,8 @@
     python benchmarks/operators.py [jagged] [sparse] [embedding] [hstu] [layer] [--threads 1,2] [--seconds S]
         [--output FOLDER] [--suffix TEXT]
 
-prints a table per module and writes FOLDER/operators-cpu-MODULE.{json,md}. With a suffix, as -avx2, a processor of another
-kind has results beside those.
+prints a table per module and writes FOLDER/operators-cpu-MODULE.{json,md}. With a suffix, as -avx2, a processor of
+another kind has results beside those.
 """
 
 import argparse
