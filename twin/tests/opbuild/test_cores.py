@@ -53,7 +53,7 @@ def test_compiled_ones_are_taken(build: Build) -> None:
 @pytest.mark.parametrize(
     ("settings", "there", "flag"),
     [
-        ({}, False, "-O3"),
+        ({}, False, "-O2"),
         ({"sanitize": "address"}, True, "-fsanitize=address"),
         ({"any_soc": True}, True, "-DTWIN_ANY_SOC"),
     ],
