@@ -94,6 +94,57 @@ uint8_t* Core::UbWrite(const UbRange& range, uint64_t offset, uint64_t bytes, ui
   return state->ub.data() + start;
 }
 
+namespace {
+
+bool InBuffer(const CoreState& s, const UbRange& range, const uint64_t (&offsets)[8], const uint32_t (&bits)[8]) {
+  if (range.buffer < 0 || static_cast<std::size_t>(range.buffer) >= s.buffers.size() || range.address % kUbBlock != 0) {
+    return false;
+  }
+  const auto& buffer = s.buffers[range.buffer];
+  const uint64_t end = static_cast<uint64_t>(buffer.start) + buffer.bytes;
+  bool inside = buffer.queue < 0 || buffer.state != BufferState::Free;
+  for (int i = 0; i < 8; ++i) {
+    inside &= bits[i] == 0 || range.address + offsets[i] + kUbBlock - __builtin_clz(bits[i]) <= end;
+  }
+  return inside;
+}
+
+}  // namespace
+
+const uint8_t* Core::UbReadBlocks(const UbRange& range, const uint64_t (&offsets)[8], const uint32_t (&bits)[8],
+                                  bool chained) {
+  if (!InBuffer(*state, range, offsets, bits)) {
+    return nullptr;
+  }
+  const int p = Index(state->pipe);
+  for (int i = 0; i < 8 && state->scheduler->full; ++i) {
+    const auto block = static_cast<uint32_t>((range.address + offsets[i]) / kUbBlock);
+    if (bits[i] != 0 && ((!chained && state->shadow.WrittenBy(block, block + 1, p, state->issued[p])) ||
+                         state->shadow.ReadOne(block, p, state->issued[p], state->known[p]).pipe >= 0 ||
+                         !state->shadow.DefinedIn(block, bits[i]))) {
+      return nullptr;
+    }
+  }
+  return state->ub.data() + range.address;
+}
+
+uint8_t* Core::UbWriteBlocks(const UbRange& range, const uint64_t (&offsets)[8], const uint32_t (&bits)[8]) {
+  if (!InBuffer(*state, range, offsets, bits)) {
+    return nullptr;
+  }
+  const int p = Index(state->pipe);
+  for (int i = 0; i < 8 && state->scheduler->full; ++i) {
+    const auto block = static_cast<uint32_t>((range.address + offsets[i]) / kUbBlock);
+    if (bits[i] != 0) {
+      if (state->shadow.WriteOne(block, p, state->issued[p], state->known[p]).pipe >= 0) {
+        return nullptr;
+      }
+      state->shadow.DefineIn(block, bits[i]);
+    }
+  }
+  return state->ub.data() + range.address;
+}
+
 bool Core::UbWrittenNow(const UbRange& range, uint64_t offset, uint64_t bytes) const {
   const int p = Index(state->pipe);
   const uint64_t start = range.address + offset;

@@ -30,8 +30,9 @@ void CompareToRegister(const LocalTensor<T>& src0, const LocalTensor<T>& src1, C
   const Operand<T> right(src1, params.src1BlkStride, params.src1RepStride);
   const LaneBlocks leftBlocks = left.Blocks(0), rightBlocks = right.Blocks(0);
   auto& registers = core.Mask();
+  const LaneMask on = work.On(0);
   for (uint32_t lane = 0; lane < work.PerRepeat() && work.Repeats() == 1; ++lane) {
-    if (work.On(0, lane)) {
+    if (on.On(lane)) {
       bool defined = true;
       const T a = LoadLane(left, leftBlocks, lane, defined), b = LoadLane(right, rightBlocks, lane, defined);
       SetBit(registers.compared, lane, Holds(a, b, mode));
@@ -48,23 +49,22 @@ void SelectByBits(const LocalTensor<T>& dst, uint8_t repeatTime, const BinaryRep
   const Lanes work(MASK_PLACEHOLDER, repeatTime, kLanesPerRepeat<T>, false);
   CheckStride(params.dstBlkStride);
   const Operand<T> target(dst, params.dstBlkStride, params.dstRepStride);
+  (CheckBlocks<T, S>(work, target, sources), ...);
   for (uint32_t r = 0; r < work.Repeats(); ++r) {
-    T results[128] = {};
-    bool defined[128] = {};
-    const LaneBlocks to = target.Blocks(r);
-    (CheckBlocks<T, S>(to, sources.Blocks(r)), ...);
-    for (uint32_t lane = 0; lane < work.PerRepeat(); ++lane) {
-      if (work.On(r, lane)) {
-        defined[lane] = true;
-        const bool first = bit(r, lane, defined[lane]);
-        results[lane] = f(first, LoadLane(sources, sources.Blocks(r), lane, defined[lane])...);
+    const LaneMask on = work.On(r);
+    LaneValues<T> results;
+    const auto select = [&](const LaneValues<S>&... values) {
+      for (uint32_t lane = 0; lane < work.PerRepeat(); ++lane) {
+        if (on.On(lane)) {
+          results.defined[lane] = (values.Defined(lane) && ...);
+          const bool first = bit(r, lane, results.defined[lane]);
+          results.allDefined = results.allDefined && results.defined[lane];
+          results.of[lane] = f(first, values.of[lane]...);
+        }
       }
-    }
-    for (uint32_t lane = 0; lane < work.PerRepeat(); ++lane) {
-      if (work.On(r, lane)) {
-        StoreBytes(dst, to.Offset(lane, kLanesPerBlock<T>, sizeof(T)), &results[lane], sizeof(T), defined[lane]);
-      }
-    }
+    };
+    select(ReadLanes(sources, r, on, work.PerRepeat())...);
+    WriteLanes(target, r, on, work.PerRepeat(), results);
   }
 }
 

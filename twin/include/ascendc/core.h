@@ -102,6 +102,12 @@ class Core {
   UbRange UbAt(uint64_t address, const char* what);
   const uint8_t* UbRead(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
   uint8_t* UbWrite(const UbRange& range, uint64_t offset, uint64_t bytes, uint32_t alignment = kUbBlock);
+  // For the vector unit, the bytes that `bits` name of eight aligned blocks; from what is returned on they lie at
+  // `offsets`. Null where an access to one of them would trap, or (a read) where one is not defined. A read that is not
+  // `chained` may not be of what the instruction last issued has written. A write leaves its bytes defined.
+  const uint8_t* UbReadBlocks(const UbRange& range, const uint64_t (&offsets)[8], const uint32_t (&bits)[8],
+                              bool chained);
+  uint8_t* UbWriteBlocks(const UbRange& range, const uint64_t (&offsets)[8], const uint32_t (&bits)[8]);
   // Has the instruction last issued written any block of these bytes?
   bool UbWrittenNow(const UbRange& range, uint64_t offset, uint64_t bytes) const;
   // One element on the scalar unit.

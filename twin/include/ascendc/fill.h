@@ -54,13 +54,14 @@ void FillLanes(const char* name, const LocalTensor<T>& dst, const Lanes& work, u
   CheckStride(blockStride);
   CheckLaneOperand(dst);
   for (uint32_t r = 0; r < work.Repeats(); ++r) {
+    const LaneMask on = work.On(r);
     for (uint32_t lane = 0; lane < kLanesPerRepeat<T>;) {
-      if (!work.On(r, lane)) {
+      if (!on.On(lane)) {
         ++lane;
         continue;
       }
       uint32_t end = lane + 1;
-      while (end < kLanesPerRepeat<T> && work.On(r, end) && (blockStride == 1 || end % kLanesPerBlock<T> != 0)) {
+      while (end < kLanesPerRepeat<T> && on.On(end) && (blockStride == 1 || end % kLanesPerBlock<T> != 0)) {
         ++end;
       }
       const uint64_t at = 32ull * (static_cast<uint64_t>(r) * repeatStride +

@@ -55,6 +55,9 @@ inline constexpr uint32_t kLanesPerRepeat = 256 / sizeof(T);
 template <typename T>
 inline constexpr uint32_t kLanesPerBlock = 32 / sizeof(T);
 
+// Once in a kernel's unit, not in each of its instructions: half of a unit's time is the compiler's.
+#define TWIN_SHARED __attribute__((noinline))
+
 inline void CheckRepeat(int64_t repeat) {
   if (repeat < 0 || repeat > 255) {
     twin::Core::Current().Trap("E-23", "repeatTime %lld is outside 0..255", static_cast<long long>(repeat));
@@ -76,10 +79,20 @@ inline void ContiguousMask(uint64_t count, uint32_t lanes, uint64_t (&bits)[2]) 
   bits[1] = count <= 64 ? 0 : (count == 128 ? ~0ull : (1ull << (count - 64)) - 1);
 }
 
+// The lanes of one repeat that work.
+struct LaneMask {
+  uint64_t bits[2] = {};
+
+  bool On(uint32_t lane) const { return ((bits[lane / 64] >> (lane % 64)) & 1u) != 0; }
+  bool All(uint32_t lanes) const {
+    return lanes <= 64 ? (~bits[0] << (64 - lanes)) == 0 : (~bits[0] | (~bits[1] << (128 - lanes))) == 0;
+  }
+};
+
 // What one instruction works on. In counter mode the mask is the number of elements of all repeats.
 class Lanes {
  public:
-  Lanes(uint64_t mask, int64_t repeat, uint32_t lanes, bool setsMask) : lanes_(lanes) {
+  TWIN_SHARED Lanes(uint64_t mask, int64_t repeat, uint32_t lanes, bool setsMask) : lanes_(lanes) {
     auto& current = twin::Core::Current().Mask();
     if (!setsMask) {
       FromRegister(repeat);
@@ -93,7 +106,7 @@ class Lanes {
       Keep();
     }
   }
-  Lanes(const uint64_t* mask, int64_t repeat, uint32_t lanes, bool setsMask) : lanes_(lanes) {
+  TWIN_SHARED Lanes(const uint64_t* mask, int64_t repeat, uint32_t lanes, bool setsMask) : lanes_(lanes) {
     if (!setsMask) {
       FromRegister(repeat);
       return;
@@ -111,9 +124,16 @@ class Lanes {
 
   uint32_t Repeats() const { return repeats_; }
   uint32_t PerRepeat() const { return lanes_; }
-  bool On(uint32_t repeat, uint32_t lane) const {
-    return counted_ ? static_cast<uint64_t>(repeat) * lanes_ + lane < total_
-                    : ((bits_[lane / 64] >> (lane % 64)) & 1u) != 0;
+  LaneMask On(uint32_t repeat) const {
+    LaneMask on;
+    if (!counted_) {
+      on.bits[0] = bits_[0];
+      on.bits[1] = bits_[1];
+      return on;
+    }
+    const uint64_t left = total_ - static_cast<uint64_t>(repeat) * lanes_;
+    ContiguousMask(left < lanes_ ? left : lanes_, lanes_, on.bits);
+    return on;
   }
 
  private:
@@ -157,8 +177,12 @@ class LaneBlocks {
   uint64_t Offset(uint32_t lane, uint32_t lanesPerBlock, std::size_t element) const {
     return offsets_[lane / lanesPerBlock] + (lane % lanesPerBlock) * element;
   }
+  const uint64_t (&Offsets() const)[8] { return offsets_; }
   // A source block is the destination's block of the same lanes, or apart from all of its blocks.
-  void CheckAgainst(const LaneBlocks& to) const {
+  TWIN_SHARED void CheckAgainst(const LaneBlocks& to) const {
+    if (Behind(to) || to.Behind(*this) || Same(to)) {
+      return;
+    }
     for (uint32_t i = 0; i < 8; ++i) {
       for (uint32_t j = 0; j < 8; ++j) {
         const uint64_t s = address_ + offsets_[i];
@@ -171,6 +195,16 @@ class LaneBlocks {
   }
 
  private:
+  bool Behind(const LaneBlocks& other) const { return address_ + offsets_[0] > other.address_ + other.offsets_[7]; }
+  // Block for block, no two of them the same.
+  bool Same(const LaneBlocks& other) const {
+    bool same = offsets_[0] != offsets_[1];
+    for (uint32_t block = 0; block < 8; ++block) {
+      same = same && address_ + offsets_[block] == other.address_ + other.offsets_[block];
+    }
+    return same;
+  }
+
   uint64_t address_;
   uint64_t offsets_[8];
 };
@@ -200,7 +234,7 @@ struct Operand {
       : tensor(t), blockStride(block), repeatStride(repeat), chained(readsResults) {
     CheckLaneOperand(tensor);
   }
-  LaneBlocks Blocks(uint32_t repeat) const { return LaneBlocks(tensor, repeat, blockStride, repeatStride); }
+  TWIN_SHARED LaneBlocks Blocks(uint32_t repeat) const { return LaneBlocks(tensor, repeat, blockStride, repeatStride); }
 
   const LocalTensor<T>& tensor;
   uint32_t blockStride;
@@ -209,7 +243,7 @@ struct Operand {
 };
 
 template <typename T>
-T LoadLane(const Operand<T>& source, const LaneBlocks& blocks, uint32_t lane, bool& defined) {
+TWIN_SHARED T LoadLane(const Operand<T>& source, const LaneBlocks& blocks, uint32_t lane, bool& defined) {
   auto& core = twin::Core::Current();
   const uint64_t at = blocks.Offset(lane, kLanesPerBlock<T>, sizeof(T));
   if (!source.chained && core.UbWrittenNow(source.tensor.Range(), at, sizeof(T))) {
@@ -223,44 +257,136 @@ T LoadLane(const Operand<T>& source, const LaneBlocks& blocks, uint32_t lane, bo
 }
 
 template <typename T>
-void StoreBytes(const LocalTensor<T>& dst, uint64_t at, const void* value, uint32_t bytes, bool defined) {
+TWIN_SHARED void StoreBytes(const LocalTensor<T>& dst, uint64_t at, const void* value, uint32_t bytes, bool defined) {
   auto& core = twin::Core::Current();
   std::memcpy(core.UbWrite(dst.Range(), at, bytes, bytes), value, bytes);
   defined ? core.Define(dst.Range(), at, bytes) : core.Undefine(dst.Range(), at, bytes);
 }
 
 template <typename D, typename S>
-void CheckBlocks(const LaneBlocks& to, const LaneBlocks& from) {
-  if (sizeof(D) == sizeof(S)) {
-    from.CheckAgainst(to);
+TWIN_SHARED void CheckBlocks(const Lanes& work, const Operand<D>& dst, const Operand<S>& source) {
+  for (uint32_t r = 0; sizeof(D) == sizeof(S) && r < work.Repeats(); ++r) {
+    source.Blocks(r).CheckAgainst(dst.Blocks(r));
   }
 }
 
-// dst = f(sources...) on each lane. A repeat reads all of its lanes before it writes one.
+// The bytes of each block that lanes of T lie in.
+template <typename T>
+struct LaneBytes {
+  LaneBytes(const LaneMask& on, uint32_t lanes) {
+    constexpr uint32_t perBlock = kLanesPerBlock<T>;
+    if (on.All(lanes)) {
+      for (uint32_t block = 0; block < lanes / perBlock; ++block) {
+        of[block] = ~0u;
+      }
+      return;
+    }
+    for (uint32_t lane = 0; lane < lanes; ++lane) {
+      const uint32_t bytes = static_cast<uint32_t>(on.On(lane)) * ((1ull << sizeof(T)) - 1);
+      of[lane / perBlock] |= bytes << (lane % perBlock * sizeof(T));
+    }
+  }
+
+  uint32_t of[8] = {};
+};
+
+// Values of one repeat's lanes; `defined` is told of each lane where not all of them are.
+template <typename T>
+struct LaneValues {
+  T of[128] = {};
+  bool allDefined = true;
+  bool defined[128] = {};
+
+  bool Defined(uint32_t lane) const { return allDefined || defined[lane]; }
+};
+
+// Lane by lane where a block has an undefined byte, or an access that traps: which lane's it is, the trap says.
+template <typename T>
+TWIN_SHARED void ReadLanes(const Operand<T>& source, uint32_t repeat, const LaneMask& on, uint32_t lanes,
+                           LaneValues<T>& values) {
+  auto& core = twin::Core::Current();
+  const LaneBlocks blocks = source.Blocks(repeat);
+  const LaneBytes<T> bytes(on, lanes);
+  if (const uint8_t* from = core.UbReadBlocks(source.tensor.Range(), blocks.Offsets(), bytes.of, source.chained)) {
+    constexpr uint32_t perBlock = kLanesPerBlock<T>;
+    for (uint32_t lane = 0; lane < lanes; lane += perBlock) {
+      if (bytes.of[lane / perBlock] != 0) {
+        std::memcpy(values.of + lane, from + blocks.Offsets()[lane / perBlock], twin::kUbBlock);
+      }
+    }
+    values.allDefined = true;
+    return;
+  }
+  values.allDefined = false;
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    if (on.On(lane)) {
+      values.defined[lane] = true;
+      values.of[lane] = LoadLane(source, blocks, lane, values.defined[lane]);
+    }
+  }
+}
+
+template <typename T>
+LaneValues<T> ReadLanes(const Operand<T>& source, uint32_t repeat, const LaneMask& on, uint32_t lanes) {
+  LaneValues<T> values;
+  ReadLanes(source, repeat, on, lanes, values);
+  return values;
+}
+
+template <typename T>
+TWIN_SHARED void WriteLanes(const Operand<T>& dst, uint32_t repeat, const LaneMask& on, uint32_t lanes,
+                            const LaneValues<T>& values) {
+  auto& core = twin::Core::Current();
+  const LaneBlocks blocks = dst.Blocks(repeat);
+  constexpr uint32_t perBlock = kLanesPerBlock<T>;
+  const LaneBytes<T> bytes(on, lanes);
+  uint8_t* to = values.allDefined ? core.UbWriteBlocks(dst.tensor.Range(), blocks.Offsets(), bytes.of) : nullptr;
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    if (to != nullptr && bytes.of[lane / perBlock] == ~0u) {
+      std::memcpy(to + blocks.Offsets()[lane / perBlock], values.of + lane, twin::kUbBlock);
+      lane += perBlock - 1;
+    } else if (on.On(lane)) {
+      const uint64_t at = blocks.Offset(lane, perBlock, sizeof(T));
+      to != nullptr ? static_cast<void>(std::memcpy(to + at, &values.of[lane], sizeof(T)))
+                    : StoreBytes(dst.tensor, at, &values.of[lane], sizeof(T), values.Defined(lane));
+    }
+  }
+}
+
+template <typename D, typename... S>
+TWIN_SHARED void DefineLanes(LaneValues<D>& results, uint32_t lanes, const LaneValues<S>&... values) {
+  results.allDefined = (values.allDefined && ...);
+  for (uint32_t lane = 0; !results.allDefined && lane < lanes; ++lane) {
+    results.defined[lane] = (values.Defined(lane) && ...);
+  }
+}
+
+// dst = f(repeat, lane, sources...) on each lane. A repeat reads all of its lanes before it writes one.
+template <typename D, typename F, typename... S>
+void OverNumberedLanes(const Lanes& work, const Operand<D>& dst, F f, const Operand<S>&... sources) {
+  const uint32_t lanes = work.PerRepeat();
+  const auto evaluate = [&](LaneValues<D>&& results, LaneValues<S>&&... values) {
+    for (uint32_t r = 0; r < work.Repeats(); ++r) {
+      const LaneMask on = work.On(r);
+      (ReadLanes(sources, r, on, lanes, values), ...);
+      for (uint32_t lane = 0; lane < lanes; ++lane) {
+        if (on.On(lane)) {
+          results.of[lane] = f(r, lane, values.of[lane]...);
+        }
+      }
+      DefineLanes(results, lanes, values...);
+      WriteLanes(dst, r, on, lanes, results);
+    }
+  };
+  evaluate(LaneValues<D>(), LaneValues<S>()...);
+}
+
+// dst = f(sources...) on each lane.
 template <typename D, typename F, typename... S>
 void OverLanes(const Lanes& work, const Operand<D>& dst, F f, const Operand<S>&... sources) {
   CheckStride(dst.blockStride);
-  D results[128] = {};
-  bool defined[128] = {};
-  const uint32_t lanes = work.PerRepeat();
-  for (uint32_t r = 0; r < work.Repeats(); ++r) {
-    const LaneBlocks to = dst.Blocks(r);
-    const auto evaluate = [&](const auto&... blocks) {
-      (CheckBlocks<D, S>(to, blocks), ...);
-      for (uint32_t lane = 0; lane < lanes; ++lane) {
-        if (work.On(r, lane)) {
-          defined[lane] = true;
-          results[lane] = f(LoadLane(sources, blocks, lane, defined[lane])...);
-        }
-      }
-    };
-    evaluate(sources.Blocks(r)...);
-    for (uint32_t lane = 0; lane < lanes; ++lane) {
-      if (work.On(r, lane)) {
-        StoreBytes(dst.tensor, to.Offset(lane, kLanesPerBlock<D>, sizeof(D)), &results[lane], sizeof(D), defined[lane]);
-      }
-    }
-  }
+  (CheckBlocks<D, S>(work, dst, sources), ...);
+  OverNumberedLanes(work, dst, [f](uint32_t, uint32_t, const S&... values) { return f(values...); }, sources...);
 }
 
 }  // namespace twin_detail

@@ -28,10 +28,12 @@ template <typename T>
 Repeat<T> ReadRepeat(const Operand<T>& src, const Lanes& work, uint32_t r) {
   Repeat<T> read;
   read.lanes = work.PerRepeat();
-  const LaneBlocks blocks = src.Blocks(r);
+  const LaneMask on = work.On(r);
+  const LaneValues<T> values = ReadLanes(src, r, on, read.lanes);
   for (uint32_t lane = 0; lane < read.lanes; ++lane) {
-    read.on[lane] = work.On(r, lane);
-    read.values[lane] = read.on[lane] ? LoadLane(src, blocks, lane, read.defined) : T(0);
+    read.on[lane] = on.On(lane);
+    read.values[lane] = read.on[lane] ? values.of[lane] : T(0);
+    read.defined = read.defined && (!read.on[lane] || values.Defined(lane));
   }
   return read;
 }

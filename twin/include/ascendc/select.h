@@ -113,14 +113,19 @@ void SelectBits(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const 
   const bool allDefined = rightDefined(0, count) && core.Defined(src0.Range(), 0, count * sizeof(T)) &&
                           core.Defined(selMask.Range(), 0, bytes);
   auto* to = reinterpret_cast<T*>(core.UbWrite(dst.Range(), 0, count * sizeof(T)));
+  if (allDefined) {
+    core.Define(dst.Range(), 0, count * sizeof(T));
+  }
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t bit = MaskBit<T>(mode, i);
     const bool first = ((bits[bit / 8] >> (bit % 8)) & 1u) != 0;
-    const bool defined =
-        allDefined || (core.Defined(selMask.Range(), bit / 8, 1) &&
-                       (first ? core.Defined(src0.Range(), i * sizeof(T), sizeof(T)) : rightDefined(i, 1)));
+    if (!allDefined) {
+      const bool defined = core.Defined(selMask.Range(), bit / 8, 1) &&
+                           (first ? core.Defined(src0.Range(), i * sizeof(T), sizeof(T)) : rightDefined(i, 1));
+      defined ? core.Define(dst.Range(), i * sizeof(T), sizeof(T))
+              : core.Undefine(dst.Range(), i * sizeof(T), sizeof(T));
+    }
     to[i] = first ? left[i] : right(i);
-    defined ? core.Define(dst.Range(), i * sizeof(T), sizeof(T)) : core.Undefine(dst.Range(), i * sizeof(T), sizeof(T));
   }
 }
 
@@ -138,24 +143,13 @@ void SelectLanes(const LocalTensor<U>& selMask, SELMODE mode, const Lanes& work,
   const auto* from = core.UbRead(selMask.Range(), 0, bytes);
   core.RequireDefined(selMask.Range(), 0, bytes);
   const std::vector<uint8_t> bits(from, from + bytes);
-  for (uint32_t r = 0; r < work.Repeats(); ++r) {
-    T results[128] = {};
-    bool defined[128] = {};
-    const LaneBlocks to = dst.Blocks(r);
-    for (uint32_t lane = 0; lane < work.PerRepeat(); ++lane) {
-      if (work.On(r, lane)) {
+  OverNumberedLanes(
+      work, dst,
+      [&](uint32_t r, uint32_t lane, const S&... values) {
         const uint64_t bit = MaskBit<T>(mode, static_cast<uint64_t>(r) * work.PerRepeat() + lane);
-        defined[lane] = true;
-        results[lane] =
-            f(((bits[bit / 8] >> (bit % 8)) & 1u) != 0, LoadLane(sources, sources.Blocks(r), lane, defined[lane])...);
-      }
-    }
-    for (uint32_t lane = 0; lane < work.PerRepeat(); ++lane) {
-      if (work.On(r, lane)) {
-        StoreBytes(dst.tensor, to.Offset(lane, kLanesPerBlock<T>, sizeof(T)), &results[lane], sizeof(T), defined[lane]);
-      }
-    }
-  }
+        return f(((bits[bit / 8] >> (bit % 8)) & 1u) != 0, values...);
+      },
+      sources...);
 }
 
 // Whole repeats are compared, whatever the mask; their bits lie side by side.
@@ -175,14 +169,18 @@ void CompareLanes(const LocalTensor<U>& dst, CMPMODE mode, int64_t repeatTime, F
   }
   CheckLaneOperand(dst);
   constexpr uint32_t bytes = kLanesPerRepeat<T> / 8;
+  const LaneMask all{{~0ull, ~0ull}};
   for (uint32_t r = 0; r < static_cast<uint32_t>(repeatTime); ++r) {
     uint8_t bits[16] = {};
     bool defined = true;
-    for (uint32_t lane = 0; lane < kLanesPerRepeat<T>; ++lane) {
-      const T left = LoadLane(src0, src0.Blocks(r), lane, defined);
-      const T other = right(LoadLane(others, others.Blocks(r), lane, defined)...);
-      bits[lane / 8] = static_cast<uint8_t>(bits[lane / 8] | (Holds(left, other, mode) ? 1u << (lane % 8) : 0u));
-    }
+    const auto compare = [&](const LaneValues<T>& left, const LaneValues<S>&... values) {
+      for (uint32_t lane = 0; lane < kLanesPerRepeat<T>; ++lane) {
+        defined = defined && left.Defined(lane) && (values.Defined(lane) && ...);
+        const bool holds = Holds(left.of[lane], right(values.of[lane]...), mode);
+        bits[lane / 8] = static_cast<uint8_t>(bits[lane / 8] | (holds ? 1u << (lane % 8) : 0u));
+      }
+    };
+    compare(ReadLanes(src0, r, all, kLanesPerRepeat<T>), ReadLanes(others, r, all, kLanesPerRepeat<T>)...);
     auto& core = twin::Core::Current();
     std::memcpy(core.UbWrite(dst.Range(), static_cast<uint64_t>(r) * bytes, bytes, bytes), bits, bytes);
     defined ? core.Define(dst.Range(), static_cast<uint64_t>(r) * bytes, bytes)
