@@ -177,7 +177,14 @@ def _pytest(paths: Sequence[str], results: Path, marker: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {"PYTHONPATH": str(ROOT), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    return {
+        "PYTHONPATH": str(ROOT),
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        # Hundreds of tests start a Python: each would compile pip or grstack anew where the user's variable lets none
+        # write beside the sources, for uv compiles nothing that it installs.
+        "PYTHONPYCACHEPREFIX": str(ROOT / "build/pycache"),
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
 
 
 def stage_wheels(s: Session) -> None:
