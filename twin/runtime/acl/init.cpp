@@ -1,5 +1,6 @@
 // aclInit and aclFinalize; the ATen override is loaded here, when torch_npu has registered everything.
 #include <dlfcn.h>
+#include <sys/prctl.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -41,6 +42,10 @@ void StopAtExit() {
     FinishCounts();
   }
 }
+
+// A thread of torch_npu asks each few microseconds whether its task queue has released something: a sixth of a core,
+// which emulated devices need for themselves. It inherits this of the thread that initialises.
+constexpr unsigned long kTimerSlack = 1'000'000;  // ns that a sleep may last longer
 
 bool TorchNpuIsLoaded() {
   void* library = dlopen("libtorch_npu.so", RTLD_NOW | RTLD_NOLOAD);
@@ -95,6 +100,7 @@ aclError aclInit(const char* configPath) {
     }
     state = State::kRunning;
   }
+  prctl(PR_SET_TIMERSLACK, kTimerSlack, 0, 0, 0);
   Log(ACL_INFO, "emulated NPU: %d devices that answer as %s, toolkit %s; correctness, not speed", DeviceCount(),
       settings.soc.c_str(), settings.cannVersion.c_str());
   return InstallAtenOverride(__func__);

@@ -56,6 +56,23 @@ def test_basics_with_each_task_queue(scenario: Scenario, queue: str, aten: str) 
     scenario(BASICS, TASK_QUEUE_ENABLE=queue, TWIN_ATEN=aten)
 
 
+IDLE = """
+import ctypes, pathlib, threading, torch, torch_npu
+assert torch.ones(3).npu().sum().item() == 3
+threads = {task.joinpath("comm").read_text().strip() for task in pathlib.Path("/proc/self/task").iterdir()}
+assert "release_thread" in threads, threads  # the one that asks all the time, begun after aclInit as this one is
+PR_GET_TIMERSLACK, slack = 30, []
+thread = threading.Thread(target=lambda: slack.append(ctypes.CDLL(None).prctl(PR_GET_TIMERSLACK)))
+thread.start()
+thread.join()
+assert slack == [1_000_000]
+"""
+
+
+def test_a_thread_that_asks_all_the_time_asks_a_thousand_times_a_second(scenario: Scenario) -> None:
+    scenario(IDLE, TASK_QUEUE_ENABLE="1")
+
+
 def test_basics_with_the_older_toolkit(scenario: Scenario) -> None:
     # Below 8.3.RC1 torch_npu sets the device eagerly; the other tests run at 8.3.RC1.
     scenario(BASICS, TWIN_CANN_VERSION="8.2.RC1")
