@@ -103,6 +103,47 @@ inline void RepeatReadsResult(const Arguments&) {
   Add(b.t[64], b.t, b.t, static_cast<uint64_t>(64), 2, BinaryRepeatParams(1, 1, 1, 8, 8, 8));
 }
 
+// Lanes of repeats in blocks of which the rest is in order.
+inline void LaneOfUndefined(const Arguments&) {
+  Bench b;
+  Duplicate(b.t, 1.0f, 67);
+  Adds(b.t, b.t, 1.0f, static_cast<uint64_t>(64), 2, UnaryRepeatParams(1, 1, 8, 8));
+  PipeBarrier<PIPE_ALL>();
+  ASSERT(b.t.GetValue(66) == 2.0f);
+  ASSERT(b.t.GetValue(67) == 2.0f);
+}
+
+inline void LaneLeftOut(const Arguments&) {
+  Bench b;
+  Duplicate(b.t[64], 1.0f, 64);
+  Adds(b.t, b.t[64], 1.0f, static_cast<uint64_t>(3), 1, UnaryRepeatParams(1, 1, 8, 8));
+  PipeBarrier<PIPE_ALL>();
+  ASSERT(b.t.GetValue(2) == 2.0f);
+  ASSERT(b.t.GetValue(3) == 2.0f);
+}
+
+inline void LanePastBuffer(const Arguments&) {
+  Bench b;
+  Duplicate(b.t, 1.0f, static_cast<int32_t>(TILE));
+  Adds(b.t[TILE - 120], b.t, 1.0f, static_cast<uint64_t>(64), 2, UnaryRepeatParams(1, 1, 8, 8));
+}
+
+inline void LanesBeforeLoad(const Arguments& a) {
+  const Share s = ShareOf(a);
+  Bench b;
+  LoadTile(b.t, s.x);
+  Adds(b.t[64], b.t, 1.0f, static_cast<uint64_t>(64), 1, UnaryRepeatParams(1, 1, 8, 8));
+}
+
+inline void LanesOverStore(const Arguments& a) {
+  const Share s = ShareOf(a);
+  Bench b;
+  Duplicate(b.t, 1.0f, 128);
+  PipeBarrier<PIPE_ALL>();
+  DataCopyPad(s.y, b.t, Burst(64));
+  Adds(b.t, b.t[64], 1.0f, static_cast<uint64_t>(64), 1, UnaryRepeatParams(1, 1, 8, 8));
+}
+
 inline void BlocksShifted(const Arguments&) {
   Bench b;
   Duplicate(b.t, 1.0f, static_cast<int32_t>(TILE));
