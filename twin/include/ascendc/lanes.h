@@ -55,7 +55,7 @@ inline constexpr uint32_t kLanesPerRepeat = 256 / sizeof(T);
 template <typename T>
 inline constexpr uint32_t kLanesPerBlock = 32 / sizeof(T);
 
-// Once in a kernel's unit, not in each of its instructions: half of a unit's time is the compiler's.
+// Compiled once in a kernel's unit, not into each of its instructions.
 #define TWIN_SHARED __attribute__((noinline))
 
 inline void CheckRepeat(int64_t repeat) {
